@@ -77,8 +77,7 @@ def _settle(cloud):
     with engine.begin() as connection:
         # Those without heartbeats would not be, and that is no rest.
         connection.execute(sa.update(models.Amphora).values(
-            adopted_at=models.Amphora.applied_at,
-            previous_ip_port_lists=None))
+            adopted_at=models.Amphora.applied_at))
 
 
 def _measure(server, fleet, manager, keeper, minutes):

@@ -110,8 +110,7 @@ class Run:
             connection.execute(
                 sa.update(models.Amphora)
                 .where(models.Amphora.adopted_at.is_(None))
-                .values(adopted_at=models.Amphora.applied_at,
-                        previous_ip_port_lists=None))
+                .values(adopted_at=models.Amphora.applied_at))
         self._fleet.reset()
         if self._answer_after:
             self._fleet.set_ailment(self._healthy, ailing.SLOW)

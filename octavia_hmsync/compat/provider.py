@@ -38,11 +38,9 @@ NetworkException = network_base.NetworkException
 NOT_FOUND = (octavia_except.InvalidSubresource, driver_except.NotFound,
              network_base.NetworkNotFound)
 
-# Protocols that LVS in the amphora serves, not haproxy.
-LVS_PROTOCOLS = constants.LVS_PROTOCOLS
 SUPPORTED_PROTOCOLS = tuple(
     protocol for protocol in amphora_driver.AMPHORA_SUPPORTED_PROTOCOLS
-    if protocol not in LVS_PROTOCOLS)
+    if protocol not in constants.LVS_PROTOCOLS)
 
 COMPUTE_FLAVOR = constants.COMPUTE_FLAVOR
 AMP_IMAGE_TAG = constants.AMP_IMAGE_TAG

@@ -15,6 +15,12 @@ import sqlalchemy as sa
 from octavia_hmsync.db import types
 
 
+def is_free(table: sa.Table) -> Any:
+    """Return the condition that a row of a table has no owner now."""
+    return sa.or_(table.c.claim_expires_at.is_(None),
+                  table.c.claim_expires_at <= types.utcnow())
+
+
 class Claims:
     """The claims of one table.
 
@@ -41,8 +47,7 @@ class Claims:
 
     def is_free(self, owner: str | None = None) -> Any:
         """Return the condition that a row has no owner, or is the owner's."""
-        return sa.or_(self._owner.is_(None),
-                      self._expires_at <= types.utcnow(),
+        return sa.or_(is_free(self._table),
                       *([] if owner is None else [self._owner == owner]))
 
     def is_of(self, key: str, owner: str) -> Any:

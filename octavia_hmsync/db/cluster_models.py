@@ -45,10 +45,10 @@ class Cluster(model_base.Base):
     peer_group_size = sa.Column(sa.Integer, nullable=False)
     # Number of further members that wait without a slot.
     standby = sa.Column(sa.Integer, nullable=False)
-    # The size in force, which follows desired_size after the cooldown; NULL
-    # if an earlier release made the cluster.
-    size = sa.Column(sa.Integer, nullable=True)
-    # When size last changed.
+    # What it is being brought to, which follows desired_size after the
+    # cooldown.
+    size = sa.Column(sa.Integer, nullable=False)
+    # When that was changed last.
     resized_at = sa.Column(types.Timestamp, nullable=True)
     # When the VIP last moved to another distributor because of sights, or
     # because the active one did not answer; and for how many seconds sights
@@ -99,8 +99,8 @@ class ClusterMember(model_base.Base):
     zone = sa.Column(sa.String(255), nullable=True)
     # Seconds for which a connection of it may be silent: the longest timeout
     # that its listeners ever had, because a haproxy from before a reload
-    # keeps its own. NULL if an earlier release made the member.
-    idle_timeout = sa.Column(sa.Integer, nullable=True)
+    # keeps its own.
+    idle_timeout = sa.Column(sa.Integer, nullable=False)
     # Open connections while it drains, when a housekeeper last looked.
     connections = sa.Column(sa.Integer, nullable=True)
     created_at = sa.Column(types.Timestamp, nullable=False)
@@ -140,8 +140,8 @@ class Distributor(model_base.Base):
     driver = sa.Column(sa.String(64), nullable=False)
     # Whether the option names it: it gets new VIPs.
     enabled = sa.Column(sa.Boolean, nullable=False, default=True)
-    # Whether an operator drained it: it gets no VIP, though it is enabled.
-    drained = sa.Column(sa.Boolean, nullable=True)
+    # An operator wants no VIP there, though it is enabled.
+    drained = sa.Column(sa.Boolean, nullable=False, default=False)
     status = sa.Column(sa.String(36), nullable=False)
     software_version = sa.Column(sa.String(64), nullable=True)
     last_seen = sa.Column(types.Timestamp, nullable=True)

@@ -35,9 +35,9 @@ class ImageRollout(model_base.Base):
     parallel_per_az = sa.Column(sa.Integer, nullable=False)
     rate_per_hour = sa.Column(sa.Integer, nullable=False)
     max_failures = sa.Column(sa.Integer, nullable=False)
-    # Seconds; NULL if a release that did not watch started it.
-    watch_time = sa.Column(sa.Integer, nullable=True)
-    # As the operator wrote them.
+    # Seconds.
+    watch_time = sa.Column(sa.Integer, nullable=False)
+    # As they were given.
     windows = sa.Column(sa.Text, nullable=False)
     # The rollout that this one takes back, or NULL.
     undo_of = sa.Column(sa.String(36), nullable=True)

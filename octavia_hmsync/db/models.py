@@ -53,8 +53,8 @@ class HealthManager(Base):
     key_digest = sa.Column(sa.String(64), nullable=True)
     configured_key_digest = sa.Column(sa.String(64), nullable=True)
     # The release of the plugin that it runs.
-    plugin_version = sa.Column(sa.String(64), nullable=True)
-    # Only amphorae of this zone reach it; NULL for all amphorae.
+    plugin_version = sa.Column(sa.String(64), nullable=False)
+    # Amphorae of this zone alone reach it; of all zones without one.
     zone = sa.Column(sa.String(255), nullable=True)
     # Whether its statistics driver reports heartbeats; when it first did.
     is_observing = sa.Column(sa.Boolean, nullable=False, default=False)
@@ -105,8 +105,6 @@ class HouseKeeper(Base):
     pinned_ip_port_list = sa.Column(_LIST, nullable=False)
     key_digest = sa.Column(sa.String(64), nullable=True)
     keepalive_at = sa.Column(types.Timestamp, nullable=False)
-    # As keepalive_at; NULL if its release does not replace amphorae.
-    replacer_at = sa.Column(types.Timestamp, nullable=True)
 
 
 class Generation(Base):
@@ -167,9 +165,6 @@ class Amphora(Base):
     key_digest = sa.Column(sa.String(64), nullable=True)
     # Of the key that it may still use, with another list.
     previous_key_digest = sa.Column(sa.String(64), nullable=True)
-    # Written only by release 0005 and before, which keeps here what
-    # hmsync_previous_list has.
-    previous_ip_port_lists = sa.Column(_LIST, nullable=True)
     # When it was seen to use its list, and at which address.
     adopted_at = sa.Column(types.Timestamp, nullable=True)
     adopted_via = sa.Column(sa.String(80), nullable=True)

@@ -6,7 +6,6 @@ Each request has its own connection, so that a distributor that was restarted
 meanwhile needs no special care. No request is repeated.
 """
 
-import dataclasses
 import errno
 import json
 import os
@@ -166,25 +165,9 @@ class Client:
         :param document: a Document.
         :returns: whether it was not in force before.
         """
-        ways = [document]
-        if document.look is not None and document.look.peers:
-            ways.append(dataclasses.replace(document, look=dataclasses.replace(
-                document.look, peers=())))
-        plain = dataclasses.replace(document, look=None, partners=())
-        if plain != document:
-            ways.append(plain)
-        for way in ways[:-1]:
-            try:
-                return bool(self._put(vip_id, way)['changed'])
-            except exceptions.DistributorRejected as e:
-                LOG.debug('A distributor does not take all: %s', e)
-        return bool(self._put(vip_id, ways[-1])['changed'])
-
-    def _put(self, vip_id: str, document: doc.Document) -> _Answer:
-        answer: _Answer = self._ask(
+        return bool(self._ask(
             'PUT', self._path('vips', vip_id), ('version', 'changed'),
-            document.to_dict())
-        return answer
+            document.to_dict())['changed'])
 
     def get_transition(self, vip_id: str) -> _Answer | None:
         """Return the state of a VIP between two lists of members.

@@ -208,9 +208,8 @@ def check_transition(raw: object) -> dict[str, typing.Any]:
 def is_due(document: Document, in_force: Document | None) -> bool:
     """Tell whether a document is to be put in force.
 
-    How members are looked at changes nothing for anybody's traffic, and
-    controllers of older releases do not know of it: a document of the same
-    version may tell it, and one that does not takes nothing back.
+    How members are looked at changes nothing for anybody's traffic: a document
+    of the same version may tell it, and one that does not takes nothing back.
 
     :param document: the one that came.
     :param in_force: the one that is there, or None.

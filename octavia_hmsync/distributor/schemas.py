@@ -96,7 +96,7 @@ LOOK: Schema = {
     'description': 'How the front ends of members are probed; without it they '
                    'are not. It may change without a new version.'}
 
-# Controllers of before leave it out.
+# It may be left out.
 LOOK['properties']['peers'] = {
     'type': 'array', 'maxItems': MAX_SLOT + 1, 'items': _object(
         id={**_ID, 'description': 'The id of the amphora.'},
@@ -151,7 +151,7 @@ _DOCUMENT = _object(
              'description': 'All of them. A slot without a member does not '
                             'exist.'})
 DOCUMENT: Schema = {**_DOCUMENT, 'title': 'VIP'}
-# Controllers of before leave them out.
+# They may be left out.
 DOCUMENT['properties']['partners'] = {
     'type': 'array', 'maxItems': MAX_PARTNERS, 'items': _MAC,
     'description': 'The MAC addresses of the ports of the other distributors '

@@ -6,12 +6,12 @@ Its rollout_keeper chooses the load balancers of the active rollout.
 """
 
 import threading
-import time
 
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
 from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync import crew
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import aftermath as aftermath_repo
@@ -26,7 +26,6 @@ from octavia_hmsync.image.replace import stock
 from octavia_hmsync.image.replace import work as work_
 from octavia_hmsync.image.rollout import keeper as rollout_keeper
 from octavia_hmsync.image.rollout import limits
-from octavia_hmsync import periodic
 from octavia_hmsync.sync.house_keeping import way
 
 LOG = logging.getLogger(__name__)
@@ -47,13 +46,13 @@ class Replacer:
         self._conf = conf
         self._ways = ways
         self._engine = engine
-        self._wake = wake
         self._stopping = threading.Event()
-        self._lock = threading.Lock()
         self._way = way.Way(conf, engine)
         self._rollouts = rollout_keeper.RolloutKeeper(conf, engine)
         # By the owner of each claim.
-        self._running: dict[str, tuple[threading.Thread, list]] = {}
+        self._crew: crew.Crew[str] = crew.Crew(
+            'hmsync-replace', lambda _result: wake())
+        self._works: dict[str, work_.Work] = {}
 
     @property
     def _options(self):
@@ -67,7 +66,8 @@ class Replacer:
                                   gives no answer.
         """
         rollout = self._rollouts.watch()
-        room = self._options.replacements_at_once - self._count()
+        room = self._options.replacements_at_once - len(
+            self._crew.keys())
         if room > 0 and not self._way.is_there():
             # Other housekeepers take up waiting and abandoned ones.
             return
@@ -86,7 +86,7 @@ class Replacer:
 
     def renew(self):
         """Renew the claims of running replacements."""
-        for work in self._get_works():
+        for work in list(self._works.values()):
             work.renew()
 
     def stop(self, timeout):
@@ -97,22 +97,10 @@ class Replacer:
                         answer, the claim lapses.
         """
         self._stopping.set()
-        deadline = time.monotonic() + timeout
-        with self._lock:
-            running = list(self._running.items())
-        for owner, (thread, works) in running:
-            thread.join(max(0, deadline - time.monotonic()))
-            if thread.is_alive() and works and works[0].is_idle:
-                self._release(works[0].replacement, owner)
-
-    def _count(self):
-        with self._lock:
-            return len(self._running)
-
-    def _get_works(self):
-        with self._lock:
-            return [work for _thread, works in self._running.values()
-                    for work in works]
+        for owner in self._crew.join(timeout):
+            work = self._works.get(owner)
+            if work is not None and work.is_idle:
+                self._release(work.replacement, owner)
 
     def _make_owner(self):
         return f'{self._conf.host}/{uuidutils.generate_uuid()}'
@@ -138,29 +126,20 @@ class Replacer:
                 self._begin(replace_repo.get(self._engine, new.id), owner)
 
     def _begin(self, replacement, owner):
-        works: list = []
-        thread = threading.Thread(
-            target=self._run, args=(replacement, owner, works),
-            name=f'hmsync-replace-{replacement.id}', daemon=True)
-        with self._lock:
-            self._running[owner] = thread, works
-        thread.start()
+        self._crew.begin(owner, self._run, replacement, owner)
 
-    def _run(self, replacement, owner, works):
-        periodic.leave_signals_to_main_thread()
+    def _run(self, replacement, owner):
         try:
-            self._carry_out(replacement, owner, works)
+            self._carry_out(replacement, owner)
         except exceptions.Lost:
             LOG.warning('Replacement of load balancer %s was taken up by '
                         'another housekeeper.', replacement.load_balancer_id)
         except exceptions.Stopped:
             self._release(replacement, owner)
         except Exception as e:
-            self._give_up(replacement, owner, works, e)
+            self._give_up(replacement, owner, e)
         finally:
-            with self._lock:
-                del self._running[owner]
-            self._wake()
+            self._works.pop(owner, None)
 
     def _choose_way(self, replacement):
         """Return the class that carries a replacement out."""
@@ -168,10 +147,9 @@ class Replacer:
             stock.Stock if replacement.mode == rollout_repo.FAILOVER
             else process.Process)
 
-    def _carry_out(self, replacement, owner, works):
-        work = work_.Work(self._conf, self._engine, replacement, owner,
-                          self._stopping)
-        works.append(work)
+    def _carry_out(self, replacement, owner):
+        work = self._works[owner] = work_.Work(
+            self._conf, self._engine, replacement, owner, self._stopping)
         LOG.info('Replacement of load balancer %s to image %s begins.',
                  replacement.load_balancer_id, replacement.target_image_id)
         outcome = self._choose_way(replacement)(work, inventory.Inventory(
@@ -198,13 +176,14 @@ class Replacer:
         claims_repo.finish(self._engine, replacement.id, owner,
                            outcome.state, reason, wait)
 
-    def _give_up(self, replacement, owner, works, error):
+    def _give_up(self, replacement, owner, error):
         """Release a replacement for a housekeeper that can carry it out.
 
         If nothing was changed yet, it is queued again where a service gave no
         answer, and FAILED where something else is wrong.
         """
-        phase = works[0].phase if works else replacement.phase
+        work = self._works.get(owner)
+        phase = replacement.phase if work is None else work.phase
         if api.is_database_error(error):
             self._leave(replacement, api.describe(error))
             return

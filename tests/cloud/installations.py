@@ -6,6 +6,7 @@ from importlib import metadata
 import json
 import os
 import pathlib
+import shutil
 import sys
 
 import fixtures
@@ -77,26 +78,43 @@ def _has_tree(site_packages):
     return False
 
 
-def has_commit(commit):
-    """Whether the history of this tree is here, and has a commit."""
-    try:
-        process.run('git', '-C', TOP, 'cat-file', '-e', f'{commit}^{{commit}}')
-    except RuntimeError:
-        return False
-    return True
+def write_next_migration(directory):
+    """Write what migrations of a newer release of the plugin would have more.
+
+    :param directory: with a copy of octavia_hmsync/db/migration
+    """
+    (pathlib.Path(directory) / 'versions' / '0002_next.py').write_text(_NEXT)
 
 
-class PluginOfCommit(fixtures.Fixture):
-    """The plugin as it was at a commit, beside our Octavia."""
+# One of each kind that migration/operations.py knows.
+_NEXT = """
+'''The next one.'''
 
-    def __init__(self, commit):
-        super().__init__()
-        self._commit = commit
+from alembic import op
+import sqlalchemy as sa
+
+from octavia_hmsync.db.migration import operations
+
+revision = '0002'
+down_revision = '0001'
+
+
+def upgrade():
+    operations.add_columns(
+        'hmsync_house_keeper', sa.Column('mood', sa.Text, nullable=True),
+        sa.Column('hands', sa.Integer, nullable=False, server_default='2'))
+    operations.create_table(
+        'hmsync_next', sa.Column('name', sa.String(36), primary_key=True))
+    operations.create_indexes(
+        'hmsync_house_keeper', ix_hmsync_house_keeper_hands=['hands'])
+"""
+
+
+class NextPlugin(fixtures.Fixture):
+    """A newer release of the plugin: this one, with a migration more."""
 
     def _setUp(self):
-        directory = self.useFixture(fixtures.TempDir()).path
-        archive = os.path.join(directory, 'tree.tar')
-        process.run('git', '-C', TOP, 'archive', '-o', archive,
-                    self._commit, 'octavia_hmsync')
-        process.run('tar', '-xf', archive, '-C', directory)
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        shutil.copytree(TOP / 'octavia_hmsync', directory / 'octavia_hmsync')
+        write_next_migration(directory / 'octavia_hmsync/db/migration')
         self.installation = Installation(OURS.bin_directory, directory)

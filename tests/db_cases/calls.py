@@ -217,11 +217,6 @@ class Calls(look_calls.LookCalls, manager_calls.ManagerCalls,
                 overtaken=3))
         return 'one',
 
-    @_call(uploader_repo.forget_older)
-    def forget_older(self):
-        self._try_in_vain('one', 'two')
-        return 2,
-
     @_call(uploader_repo.delete_expired)
     def delete_expired_uploaders(self):
         self._try_in_vain('one', 'two', 'three')
@@ -838,11 +833,6 @@ class Calls(look_calls.LookCalls, manager_calls.ManagerCalls,
 
     @_call(keeper_repo.get_up)
     def get_house_keepers(self):
-        self._touch(1, 2)
-        return OFFLINE_AFTER,
-
-    @_call(keeper_repo.get_replacers)
-    def get_house_keepers_that_replace(self):
         self._touch(1, 2)
         return OFFLINE_AFTER,
 

@@ -10,10 +10,6 @@ from tests.cloud import installations
 from tests.functional import base
 from tests.functional import test_jobboard
 
-# The last commit of the plugin before it knew clusters: revision 0007 of its
-# tables.
-WITHOUT_CLUSTERS = '0a09b5c2f900513235218afcff08282ebe733185'
-
 
 class OctaviaMixin:
     """This plugin with another release of Octavia.
@@ -27,16 +23,6 @@ class OctaviaMixin:
             self.skipTest('No environment below .tox has this plugin with '
                           'another Octavia: "tox -e unit-2025.1" makes one.')
         return found
-
-
-class PluginMixin:
-    """The plugin as it was before clusters."""
-
-    def find_other(self):
-        if not installations.has_commit(WITHOUT_CLUSTERS):
-            self.skipTest('The history of the plugin is not here.')
-        return self.useFixture(installations.PluginOfCommit(
-            WITHOUT_CLUSTERS)).installation
 
 
 class ControllersCase(base.FunctionalTestCase):
@@ -142,12 +128,3 @@ class TestOctavia(OctaviaMixin, ControllersCase):
 
     def test_controllers(self):
         self.check_controllers()
-
-
-class TestPluginJobs(PluginMixin, JobsCase):
-
-    def test_ours_posts(self):
-        self.check_jobs(installations.OURS, self.find_other())
-
-    def test_ours_runs(self):
-        self.check_jobs(self.find_other(), installations.OURS)

@@ -8,15 +8,13 @@ that begins is seen in the database.
 
 from tests.functional import base
 from tests.functional import test_cluster_health
-from tests.functional import test_mixed_releases
 
 TIMEOUT = test_cluster_health.TIMEOUT
 # It looks for the first time one heartbeat_timeout after its start.
 LONG_ENOUGH = 2.5 * TIMEOUT
 
 
-class TestOctaviasFailover(test_mixed_releases.PluginMixin,
-                           test_cluster_health.SilenceCase):
+class TestOctaviasFailover(test_cluster_health.SilenceCase):
 
     def setUp(self):
         super().setUp()
@@ -69,21 +67,6 @@ class TestOctaviasFailover(test_mixed_releases.PluginMixin,
             manager.start()
             self.check_others_alone(manager, other)
             manager.stop()
-
-    def test_another_release(self):
-        """One that knows no clusters, beside one that does, and alone."""
-        old = self.find_other()
-        one, other = self.managers
-        one.stop()
-        one.install(old)
-        one.start()
-        one.wait_until_ready(base.START_TIMEOUT)
-        self.cloud.amphorae[self.dead].kill_tree()
-        self.wait_until_silent({self.dead})
-        self.watch_members(self.lb, LONG_ENOUGH, {self.dead})
-        other.stop()
-        self.watch_members(self.lb, LONG_ENOUGH, {self.dead})
-        self.assertNotIn('Traceback', one.log())
 
     def test_starts_and_stops(self):
         """Again and again, while one is silent, killed and in good order."""

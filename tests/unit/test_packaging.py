@@ -29,7 +29,7 @@ LAYERS = {
         ('sync',),
         # The kernel: what knows no slice.
         ('live_options', 'metrics'),
-        ('amphora', 'cli', 'periodic'),
+        ('amphora', 'cli', 'crew', 'periodic'),
         ('compute',),
         ('cloud', 'db', 'notifications'),
         ('conf',),

@@ -252,7 +252,7 @@ def _check_protocol(kind, made, is_ovn):
     """
     supported = [*provider.SUPPORTED_PROTOCOLS, *(
         _OF_OVN if is_ovn else ())]
-    if (made.protocol not in provider.LVS_PROTOCOLS or
+    if (made.protocol not in compat.LVS_PROTOCOLS or
             made.protocol in supported):
         return
     reason = (f'{made.protocol} has not been tried with OVN' if is_ovn else

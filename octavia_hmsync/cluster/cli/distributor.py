@@ -40,7 +40,7 @@ class ListDistributors(common.LongLister):
                 vip, versions.get(vip.cluster_id))
         return [
             (each.name, each.url, each.status, each.enabled,
-             bool(each.drained), each.vips, active[each.id],
+             each.drained, each.vips, active[each.id],
              behind[each.id], each.id, each.driver, each.software_version,
              base.format_time(each.last_seen))
             for each in distributor_repo.get_all(engine)]
@@ -67,7 +67,7 @@ class ShowDistributor(base.DatabaseMixin, base.ShowOne):
         return (('id', 'name', 'url', 'driver', 'status', 'enabled',
                  'drained', 'software_version', 'last_seen', 'vips'),
                 (found.id, found.name, found.url, found.driver, found.status,
-                 found.enabled, bool(found.drained), found.software_version,
+                 found.enabled, found.drained, found.software_version,
                  base.format_time(found.last_seen),
                  formatters.Lines(cluster_cli.describe_vip(
                      vip, vip.cluster_id, versions.get(vip.cluster_id))

@@ -32,7 +32,7 @@ FLOW = 'FLOW'
 SOURCE_IP = 'SOURCE_IP'
 
 # Managed by the plugin itself.
-HMSYNC = 'hmsync'
+REFERENCE = 'reference'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +62,7 @@ class New:
     cooldown: int = 0
     standby: int = 0
     enabled: bool = True
-    cluster_type: str = HMSYNC
+    cluster_type: str = REFERENCE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,14 +124,7 @@ def from_row(row):
     """Return the Cluster that a row of select() is."""
     values = {name: getattr(row, name) for name in _FIELDS}
     values['enabled'] = bool(values['enabled'])
-    if values['size'] is None:
-        values['size'] = values['desired_size']
     return Cluster(**values)
-
-
-def size_in_force():
-    """Return the expression for the size in force of a cluster."""
-    return sa.func.coalesce(_TABLE.c.size, _TABLE.c.desired_size)
 
 
 def _get(engine, *conditions):
@@ -303,12 +296,6 @@ def set_sizes(engine, cluster_id, desired_size=None, min_size=None,
     larger = (_TABLE.c.desired_size if desired_size is None
               else sa.literal(desired_size))
     with engine.begin() as connection:
-        if desired_size is not None:
-            # If an earlier release made it: from now on the two may differ.
-            connection.execute(
-                sa.update(_TABLE)
-                .where(_TABLE.c.id == cluster_id, _TABLE.c.size.is_(None))
-                .values(size=_TABLE.c.desired_size))
         is_set = connection.execute(
             sa.update(_TABLE)
             .where(_TABLE.c.id == cluster_id, smaller <= larger)
@@ -336,11 +323,11 @@ def resize(engine, cluster_id, size):
 
 
 def may_resize():
-    """Return the condition for clusters to resize now."""
-    return sa.and_(size_in_force() != _TABLE.c.desired_size, sa.or_(
+    """Return whether a cluster is to be resized now, for a statement."""
+    return sa.and_(_TABLE.c.size != _TABLE.c.desired_size, sa.or_(
         _TABLE.c.resized_at.is_(None), _TABLE.c.cooldown == 0,
         _TABLE.c.resized_at <= types.utcnow_plus(-_TABLE.c.cooldown),
-        size_in_force() < _TABLE.c.min_size))
+        _TABLE.c.size < _TABLE.c.min_size))
 
 
 @api.retry

@@ -47,7 +47,7 @@ class Distributor:
     last_seen: datetime.datetime | None
     vips: int | None
     now: datetime.datetime
-    drained: bool | None = None
+    drained: bool = False
     certificate_expires_at: datetime.datetime | None = None
 
     @property
@@ -169,7 +169,7 @@ def choose(engine, driver, number, without=()):
     with engine.connect() as connection:
         found = _read(
             connection, _TABLE.c.driver == driver, _TABLE.c.enabled,
-            _TABLE.c.drained.is_(None),
+            ~_TABLE.c.drained,
             _TABLE.c.id.not_in(list(without)),
             sa.or_(_TABLE.c.status == ONLINE, _TABLE.c.last_seen.is_(None)))
     return sorted(found, key=lambda d: (d.status != ONLINE, d.vips, d.name)
@@ -188,12 +188,12 @@ def drain(engine, distributor_id):
         turn.take(connection, TURN)
         others = _read(
             connection, _TABLE.c.id != distributor_id, _TABLE.c.enabled,
-            _TABLE.c.drained.is_(None), _TABLE.c.status == ONLINE,
+            ~_TABLE.c.drained, _TABLE.c.status == ONLINE,
             _TABLE.c.driver == sa.select(_OWN.c.driver).where(
                 _OWN.c.id == distributor_id).scalar_subquery())
         return bool(others) and connection.execute(
             sa.update(_TABLE)
-            .where(_TABLE.c.id == distributor_id, _TABLE.c.drained.is_(None))
+            .where(_TABLE.c.id == distributor_id, ~_TABLE.c.drained)
             .values(drained=True)).rowcount == 1
 
 
@@ -206,9 +206,8 @@ def resume(engine, distributor_id):
     with engine.begin() as connection:
         return connection.execute(
             sa.update(_TABLE)
-            .where(_TABLE.c.id == distributor_id,
-                   _TABLE.c.drained.is_not(None))
-            .values(drained=None)).rowcount == 1
+            .where(_TABLE.c.id == distributor_id, _TABLE.c.drained)
+            .values(drained=False)).rowcount == 1
 
 
 @api.retry

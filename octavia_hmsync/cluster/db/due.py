@@ -16,6 +16,7 @@ from octavia_hmsync.cluster.db import lock as lock_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import member_sight as sight_repo
 from octavia_hmsync import compat
+from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
 
@@ -155,7 +156,7 @@ def get_due(engine, among=None):
     slots, active, standbys = (
         sa.func.coalesce(column, 0) for column in (
             members.c.slots, members.c.active, members.c.standbys))
-    size = cluster_repo.size_in_force()
+    size = _CLUSTER.c.size
     # A change of the load balancer delays what is not urgent.
     is_made = sa.and_(_CLUSTER.c.provisioning_status == compat.ACTIVE,
                       _LB.c.provisioning_status.in_(
@@ -180,8 +181,7 @@ def get_due(engine, among=None):
                 _LB.c.provisioning_status == compat.ERROR,
                 sa.or_(members.c.unfit > 0, down.c.cluster_id.is_not(None))))
     is_free = sa.and_(
-        sa.or_(_CLUSTER.c.claimed_by.is_(None),
-               _CLUSTER.c.claim_expires_at <= types.utcnow()),
+        claims.is_free(_CLUSTER),
         # An octavia-worker has just been asked for it.
         sa.or_(_LB.c.id.is_(None), _LB.c.provisioning_status.not_in(
             (compat.PENDING_CREATE, compat.PENDING_DELETE)),

@@ -120,7 +120,7 @@ def read(engine):
                     sa.func.sum(_MEMBER.c.connections), 0).label('number'))
             .where(_MEMBER.c.state == member_repo.DRAINING),
             _count_one('drained', _DISTRIBUTOR,
-                       _DISTRIBUTOR.c.drained.is_not(None)),
+                       _DISTRIBUTOR.c.drained),
             _count_one('expiring', _DISTRIBUTOR, _DISTRIBUTOR.c.enabled,
                        _DISTRIBUTOR.c.certificate_expires_at <
                        types.utcnow_plus(distributor_repo.EXPIRES_SOON)),

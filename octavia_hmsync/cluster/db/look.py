@@ -85,17 +85,6 @@ def get_ports(engine):
             for cluster_id, ports in recorded.items()}
 
 
-def get_looked_at(engine, distributor_id):
-    """Return the ids of clusters whose members a distributor checks."""
-    with engine.connect() as connection:
-        found = connection.execute(
-            sa.select(_CLUSTER.c.id)
-            .join_from(_CLUSTER, _VIP, _VIP.c.cluster_id == _CLUSTER.c.id)
-            .where(_VIP.c.distributor_id == distributor_id,
-                   _VIP.c.addresses != '', _CLUSTER.c.ports != ''))
-        return set(found.scalars())
-
-
 def get_connections(engine, margin):
     """Return {id of a draining member: its Drain}.
 
@@ -149,7 +138,7 @@ def _counts(row, margin):
 
 
 def _get_rest(row):
-    if row.applied_at is None or row.idle_timeout is None:
+    if row.applied_at is None:
         return math.inf
     since = max(row.updated_at, row.applied_at)
     return row.idle_timeout - (row.now - since).total_seconds()

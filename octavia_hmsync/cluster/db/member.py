@@ -76,7 +76,7 @@ class Member:
     created_at: datetime.datetime
     updated_at: datetime.datetime
     now: datetime.datetime
-    idle_timeout: int | None = None
+    idle_timeout: int = 0
 
     @property
     def is_configured(self) -> bool:
@@ -332,7 +332,6 @@ def raise_idle_timeout(engine, cluster_id, seconds):
 
     :param cluster_id: of all its members.
     """
-    # Not of members with NULL, whose value is not known.
     is_less = sa.and_(_TABLE.c.cluster_id == cluster_id,
                       _TABLE.c.idle_timeout < seconds)
     with engine.begin() as connection:

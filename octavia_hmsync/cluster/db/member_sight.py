@@ -152,11 +152,6 @@ def _write(connection, distributor_id, looks, known):
     there = set(connection.execute(
         sa.select(_MEMBER.c.id).where(_MEMBER.c.id.in_(list(looks)))
         .order_by(_MEMBER.c.id).with_for_update(read=True)).scalars())
-    # An earlier release leaves the rows when it deletes a member.
-    gone = sorted(known.keys() - there)
-    if gone:
-        delete_of(connection, _TABLE.c.distributor_id == distributor_id,
-                  _TABLE.c.member_id.in_(gone))
     changed = []
     for member_id in sorted(there):
         look, before = looks[member_id], known.get(member_id)

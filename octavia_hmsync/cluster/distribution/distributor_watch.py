@@ -66,18 +66,14 @@ class Report:
     full: dict[str, bool] = dataclasses.field(default_factory=dict)
 
 
-def find_lost(vips, versions, blind=()):
-    """Return the VIPs for which rows and a distributor disagree. Pure.
+def find_lost(vips, versions):
+    """Return the VIPs that a distributor has not as it is taken to. Pure.
 
     :param vips: its VIPs, from rows.
     :param versions: {id of a cluster: version in force there}.
-    :param blind: ids of clusters whose members it should look at, but does
-                  not know how: it, or the controller that told it, was of an
-                  older release.
     """
-    return [vip for vip in vips if vip.applied_version and (
-        versions.get(vip.cluster_id) != vip.applied_version or
-        vip.cluster_id in blind)]
+    return [vip for vip in vips if vip.applied_version and
+            versions.get(vip.cluster_id) != vip.applied_version]
 
 
 def find_work(vips, behind):
@@ -295,7 +291,6 @@ class DistributorWatch:
                              '%s was off, and is switched on',
                              vip.distributor_name, vip.cluster_id)
                     ports.switch(vip.port_id, True)
-            looks.record_addresses(self._engine, ports)
             without = self._ports.look()
             self._looked[_PORTS] = self._clock()
         except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
@@ -390,11 +385,9 @@ class DistributorWatch:
         self._recorder.record(row, seen)
         if seen.versions is not None:
             self._take_back(row, seen)
-            blind = seen.blind and seen.blind & look_repo.get_looked_at(
-                self._engine, row.id)
             for vip in find_lost(vip_repo.get_of_distributor(
-                    self._engine, row.id), seen.versions, blind):
-                # Skipped if a worker has told it since it was asked.
+                    self._engine, row.id), seen.versions):
+                # A worker may have told it since it was asked.
                 if vip_repo.forget_applied(self._engine, vip.id,
                                            vip.applied_version):
                     self._behind.add(vip.cluster_id)

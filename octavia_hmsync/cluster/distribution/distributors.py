@@ -254,7 +254,7 @@ class Distributors:
                 self.client_of(vip.url).put_transition(plan.cluster.id,
                                                        transition)
         except exceptions.DistributorError as e:
-            # It is of an older release, or another process was faster.
+            # Another process was faster.
             LOG.debug('The distributors of the cluster %s go each by its own '
                       'list of changes: %s', plan.cluster.id, e)
 

@@ -7,7 +7,6 @@ members that drain.
 """
 
 from collections import abc
-import math
 import typing
 
 from oslo_log import log as logging
@@ -26,9 +25,6 @@ LOG = logging.getLogger(__name__)
 _MOST = 2 ** 31 - 1
 # Seconds by which clocks may differ, and in which a connection may begin.
 _MARGIN = 2
-# How often haproxy waits timeout_member_connect for a member of a pool: once
-# in the queue, once to connect, and with three retries.
-_CONNECTS = 5
 
 
 def choose_ports(load_balancer: typing.Any,
@@ -64,7 +60,7 @@ def parse_ports(text: str | None) -> set[int]:
 def record_ports(engine: typing.Any) -> int:
     """Correct the recorded ports at which distributors look at members.
 
-    A worker may have died before it recorded them, or be of an older release.
+    A process may have died before it did.
 
     :returns: the number of clusters that changed.
     """
@@ -74,19 +70,6 @@ def record_ports(engine: typing.Any) -> int:
         if format_ports(ports) != (recorded or '') and
         cluster_repo.set_ports(engine, cluster_id, ports)]
     return len(changed)
-
-
-def record_addresses(engine: typing.Any, ports: typing.Any) -> None:
-    """Record the addresses of ports of distributors where they are missing.
-
-    :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
-    """
-    for vip in vip_repo.get_all(engine):
-        if vip.port_id and vip.addresses is None:
-            addresses = ports.get_addresses(vip.port_id)
-            if addresses is not None:
-                vip_repo.set_port(engine, vip.id, vip.port_id, vip.mac,
-                                  vip.mtu, addresses)
 
 
 def count_connections(
@@ -99,7 +82,7 @@ def count_connections(
     member, the distributor reports the connections that it remembers: each
     that has had a packet since, until two minutes after its end. 0 is
     recorded only when neither has any, and when a connection that was silent
-    all the time would have timed out, see get_idle_timeout().
+    all the time would have timed out, see documents.get_idle_timeout().
 
     :param client_of: returns the client for the URL of a distributor.
     :param interval: seconds between two heartbeats.
@@ -136,31 +119,6 @@ def choose_count(told: int | None, remembered: int | None,
     if known:
         return min(known, _MOST)
     return None if None in (told, remembered) or rest > 0 else 0
-
-
-def get_idle_timeout(listeners: abc.Iterable[typing.Any]) -> int:
-    """Return for how many seconds a connection may be silent at most. Pure.
-
-    haproxy closes a connection that is silent on both sides for longer. A
-    client waits for an answer through the queue, four attempts to connect to
-    a member of the pool, and the answer of that member.
-
-    :param listeners: Octavia's data models of them.
-    """
-    return max((_get_idle_timeout(listener) for listener in listeners),
-               default=0)
-
-
-def _get_idle_timeout(listener: typing.Any) -> int:
-    own = (listener.timeout_client_data, listener.timeout_member_connect,
-           listener.timeout_member_data)
-    if not all(own):
-        # Not set, or without end.
-        return _MOST
-    client, connect, member = own
-    longest = max(client, (listener.timeout_tcp_inspect or 0) +
-                  _CONNECTS * connect + member)
-    return min(math.ceil(longest / 1000), _MOST)
 
 
 def _read_pins(engine: typing.Any, client_of: abc.Callable[[str], typing.Any],

@@ -420,12 +420,6 @@ class Ports(cloud.NeutronClient):
         with self._reported(f'repair the port {port_id}'):
             self._api.update_port(port_id, **values)
 
-    def get_addresses(self, port_id):
-        """Return the addresses of a port; None if it is gone."""
-        with self._reported(f'look at the port {port_id}'):
-            found = list(self._api.ports(id=port_id))
-        return _get_addresses(found[0]) if found else None
-
     def switch(self, port_id, is_on):
         """Switch a port on or off; a port that is gone is skipped."""
         with self._reported(f'look at the port {port_id}'):

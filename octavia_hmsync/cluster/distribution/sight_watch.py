@@ -32,10 +32,9 @@ _PAUSE = 1
 # Seconds before a silent distributor is asked again, doubled each time. Both
 # are short: its old sights count again as soon as it answers other questions.
 _FIRST_PAUSE, _LAST_PAUSE = 1, 5
-# Seconds before a distributor without sights, or with unreadable ones, is
-# asked again.
-_OLD_PAUSE = 60
-# Letters of an error, at most.
+# Seconds before one is that speaks another version of the API.
+_OTHER_PAUSE = 60
+# Of what a distributor says is wrong.
 _LONGEST = 200
 # Threads, at most.
 _MOST = 64
@@ -102,15 +101,15 @@ class Watcher:
         except exceptions.DistributorOtherVersion as e:
             LOG.debug('The distributor %s tells nothing of members: %s',
                       name, e)
-            return _OLD_PAUSE
+            return _OTHER_PAUSE
         except exceptions.HMSyncException as e:
             # The distributor watch logs whether it answers.
             LOG.debug('The distributor %s was not heard: %s', name, e)
         except ValueError as e:
             LOG.warning('What the distributor %s sees of members cannot be '
-                        'read (%s): see whether this release can speak to '
-                        'its release.', name, e)
-            pause, self._pause = _OLD_PAUSE, _FIRST_PAUSE
+                        'read (%s): see whether its release is one that this '
+                        'one can speak to.', name, e)
+            pause, self._pause = _OTHER_PAUSE, _FIRST_PAUSE
             return pause
         except Exception as e:
             # Ask for everything again, as this was not recorded.

@@ -29,20 +29,17 @@ class Seen:
     :param problem: why it does not count, or None.
     :param versions: {id of a cluster: version in force}; None if it was not
                      asked.
-    :param blind: ids of clusters whose members it could look at, but was not
-                  told how.
-    :param left: ids of clusters whose VIP it should answer for, but does not,
-                 because another distributor announced it.
+    :param left: ids of clusters for whose VIP it was told to answer, and does
+                 not, as it has heard another distributor announce it.
     :param expires_at: when the first of its certificates ends, seconds since
-                       the epoch; None if it does not say.
-    :param is_full: whether its table of connections, or that of a VIP, is
-                    full; None if it does not say.
+                       the epoch; None if it has none.
+    :param is_full: whether it remembers no more connections, of any VIP or of
+                    all; None if that is not known.
     """
 
     problem: str | None = None
     software_version: str | None = None
     versions: dict[str, int] | None = None
-    blind: frozenset[str] = frozenset()
     left: frozenset[str] = frozenset()
     expires_at: float | None = None
     is_full: bool | None = None
@@ -65,21 +62,17 @@ def ask(distributor, is_full=False):
                 return Seen(_show(status.get('error')) or
                             'it does not work')
             vips = distributor.list_vips() if is_full else None
-            load = status.get('load')
+            load = status['load']
             return Seen(
                 is_full=bool(load['full'] or load['full_vips'])
                 if load else None,
                 software_version=_show(said['software_version'])[:_VERSION],
                 versions=None if vips is None else {
                     one['id']: one['version'] for one in vips},
-                # An older release does not say looked_at.
-                blind=frozenset(one['id'] for one in vips or ()
-                                if one.get('looked_at') is False),
                 left=frozenset(one['id'] for one in vips or ()
-                               if one.get('has_left')),
-                expires_at=min(map(float, (
-                    status.get('certificates') or {}).values()),
-                    default=None))
+                               if one['has_left']),
+                expires_at=min(map(float, status['certificates'].values()),
+                               default=None))
         except exceptions.DistributorError as e:
             problem = str(e)
         except (AttributeError, KeyError, TypeError, ValueError) as e:

@@ -7,7 +7,6 @@ claim of an existing one settle which of them works on it.
 """
 
 import threading
-import time
 
 from oslo_log import log as logging
 from oslo_utils import uuidutils
@@ -20,9 +19,9 @@ from octavia_hmsync.cluster.instances import cloud as instance_cloud
 from octavia_hmsync.cluster.instances import flow as instance_flow
 from octavia_hmsync.cluster.instances import instances
 from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync import crew
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
-from octavia_hmsync import periodic
 
 LOG = logging.getLogger(__name__)
 
@@ -31,7 +30,9 @@ AT_ONCE = 4
 # Seconds before the next boot after one failed, at first and at most.
 _FIRST_PAUSE = 15
 _LAST_PAUSE = 600
-# Status of an instance, as the compute service reports it.
+# Which pause that is.
+_BOOT = 'boot'
+# Of an instance as the compute service has it.
 _GONE = (None, 'ERROR', 'DELETED', 'SOFT_DELETED')
 
 
@@ -45,11 +46,9 @@ class InstanceKeeper:
     def __init__(self, site, host):
         self._site = site
         self._host = host
-        self._lock = threading.Lock()
-        self._running = {}
-        # When the next one may be booted, and the pause after it.
-        self._not_before = site.clock()
-        self._pause = _FIRST_PAUSE
+        self._crew: crew.Crew[str] = crew.Crew('hmsync-distributor')
+        self._pauses: crew.Pauses[str] = crew.Pauses(
+            _FIRST_PAUSE, _LAST_PAUSE, site.clock)
 
     def run_once(self):
         """Begin the work that is due.
@@ -118,10 +117,9 @@ class InstanceKeeper:
 
         :returns: a list of its id, if one is booted.
         """
-        with self._lock:
-            if (self._site.clock() < self._not_before or
-                    len(self._running) >= AT_ONCE):
-                return []
+        if (not self._pauses.is_over(_BOOT) or
+                len(self._crew.keys()) >= AT_ONCE):
+            return []
         instance_cloud.read_options(self._site.conf)
         owner = self._make_owner()
         instance_id = uuidutils.generate_uuid()
@@ -134,10 +132,9 @@ class InstanceKeeper:
         return [instance_id]
 
     def _take_up(self, action):
-        with self._lock:
-            if (action.instance_id in self._running or
-                    len(self._running) >= AT_ONCE):
-                return
+        running = self._crew.keys()
+        if action.instance_id in running or len(running) >= AT_ONCE:
+            return
         owner = self._make_owner()
         if booted_repo.claim(self._site.engine, action.instance_id, owner,
                              instance_flow.CLAIM_EXPIRY):
@@ -145,15 +142,9 @@ class InstanceKeeper:
                         action.reason)
 
     def _begin(self, instance_id, target, *args):
-        thread = threading.Thread(
-            target=self._run, args=(instance_id, target, *args), daemon=True,
-            name=f'hmsync-distributor-{instance_id}')
-        with self._lock:
-            self._running[instance_id] = thread
-        thread.start()
+        self._crew.begin(instance_id, self._run, instance_id, target, *args)
 
     def _run(self, instance_id, target, *args):
-        periodic.leave_signals_to_main_thread()
         try:
             target(instance_id, *args)
         except exceptions.Lost:
@@ -172,9 +163,6 @@ class InstanceKeeper:
             else:
                 LOG.exception('The distributor %s could not be booted, or '
                               'not be deleted:', instance_id)
-        finally:
-            with self._lock:
-                del self._running[instance_id]
 
     def _run_build(self, instance_id, owner):
         is_ready = False
@@ -183,15 +171,7 @@ class InstanceKeeper:
             is_ready = True
             LOG.info('The distributor %s is ready.', instance_id)
         finally:
-            self._note(is_ready)
-
-    def _note(self, is_ready):
-        with self._lock:
-            if is_ready:
-                self._pause = _FIRST_PAUSE
-            else:
-                self._not_before = self._site.clock() + self._pause
-                self._pause = min(2 * self._pause, _LAST_PAUSE)
+            self._pauses.note(_BOOT, is_ready)
 
     def _run_take_back(self, instance_id, owner, reason):
         try:
@@ -212,11 +192,7 @@ class InstanceKeeper:
         :param timeout: seconds; then another housekeeper takes them back.
         """
         self.begin_to_stop()
-        deadline = time.monotonic() + timeout
-        with self._lock:
-            threads = list(self._running.values())
-        for thread in threads:
-            thread.join(max(0, deadline - time.monotonic()))
+        self._crew.join(timeout)
 
 
 def make(conf, engine):

@@ -3,7 +3,6 @@
 """Takes up clusters whose worker died, and clusters that are not whole."""
 
 import itertools
-import threading
 import time
 
 from oslo_log import log as logging
@@ -14,9 +13,9 @@ from octavia_hmsync.cluster.keeping import rounds as cluster_rounds
 from octavia_hmsync.cluster.keeping import upkeep
 from octavia_hmsync.cluster.keeping import urgency
 from octavia_hmsync.cluster import work as work_
+from octavia_hmsync import crew
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
-from octavia_hmsync import periodic
 
 LOG = logging.getLogger(__name__)
 
@@ -53,12 +52,13 @@ class ClusterKeeper:
         self._make_upkeep = make_upkeep
         self._make_urgency = make_urgency
         self._rounds = cluster_rounds.Rounds(context.engine, clock)
-        self._lock = threading.Lock()
-        self._running: dict[str, threading.Thread] = {}
-        self._urgent: dict[str, threading.Thread] = {}
-        # {id: (when it may be tried again, the pause after the next time)}
-        self._pauses: dict[str, tuple[float, float]] = {}
-        # {id: what was known of it at the last attempt}
+        self._running: crew.Crew[str] = crew.Crew(
+            'hmsync-cluster', self._on_end)
+        self._urgent: crew.Crew[str] = crew.Crew(
+            'hmsync-cluster-urgent', self._on_urgent_end)
+        self._pauses: crew.Pauses[str] = crew.Pauses(
+            _FIRST_PAUSE, _LAST_PAUSE, clock)
+        # {id: what was known when that was last tried}
         self._news: dict[str, tuple] = {}
         # {id: (its turn, what was known)} of the last urgent attempt.
         self._urged: dict[str, tuple[int, tuple]] = {}
@@ -81,17 +81,16 @@ class ClusterKeeper:
         for orphan in orphans:
             self._adopt(orphan)
         due = self._rounds.look()
-        with self._lock:
-            self._forget_pauses({each.id: each for each in due})
-            waiting = []
-            for each in due:
-                if self._may_begin(each):
-                    self._news[each.id] = each.news
-                    self._note_turn(each)
-                    self._begin(self._running, self._run, each.id)
-                elif each.id not in self._urgent:
-                    waiting.append(each)
-            self._begin_urgent(waiting)
+        self._forget_pauses({each.id: each for each in due})
+        waiting, urgent = [], self._urgent.keys()
+        for each in due:
+            if self._may_begin(each):
+                self._news[each.id] = each.news
+                self._note_turn(each)
+                self._running.begin(each.id, self._run, each.id)
+            elif each.id not in urgent:
+                waiting.append(each)
+        self._begin_urgent(waiting)
 
     def _adopt(self, orphan):
         try:
@@ -112,11 +111,14 @@ class ClusterKeeper:
         """
         waiting.sort(key=lambda due: (not self._is_news(due),
                                       self._urged.get(due.id, (-1,))[0]))
-        room = max(0, URGENT_AT_ONCE - len(self._urgent))
+        # One that ends from here on wakes this up: it is not in the room.
+        self._are_waiting = True
+        room = max(0, URGENT_AT_ONCE - len(self._urgent.keys()))
+        self._are_waiting = any(map(self._is_news, waiting[room:]))
         for each in waiting[:room]:
             self._note_turn(each)
-            self._begin(self._urgent, self._run_urgent, each.id)
-        self._are_waiting = any(map(self._is_news, waiting[room:]))
+            self._urgent.begin(each.id, self._call, self._make_urgency,
+                               each.id)
 
     def _is_news(self, due):
         return due.id not in self._urged or (
@@ -130,21 +132,20 @@ class ClusterKeeper:
 
         :param due: {id: Due}.
         """
-        self._pauses = {
-            key: value for key, value in self._pauses.items()
-            if key in self._running or
-            key in due and due[key].news == self._news.get(key)}
+        running = self._running.keys()
+        self._pauses.keep(lambda key: key in running or (
+            key in due and due[key].news == self._news.get(key)))
         self._news = {key: value for key, value in self._news.items()
-                      if key in due or key in self._running}
+                      if key in due or key in running}
         self._urged = {key: value for key, value in self._urged.items()
                        if key in due}
-        for key in self._said.keys() - due.keys() - self._running.keys():
+        for key in self._said.keys() - due.keys() - running:
             self._said.pop(key, None)
 
     def _may_begin(self, due):
-        return (due.is_free and due.id not in self._running and
-                len(self._running) < AT_ONCE and
-                self._pauses.get(due.id, (0, 0))[0] <= self._clock())
+        running = self._running.keys()
+        return (due.is_free and due.id not in running and
+                len(running) < AT_ONCE and self._pauses.is_over(due.id))
 
     def stop(self, timeout):
         """Stop running work at a point where another process can go on.
@@ -153,41 +154,24 @@ class ClusterKeeper:
         """
         self._context.claims.stopping.set()
         deadline = time.monotonic() + timeout
-        with self._lock:
-            threads = [*self._running.values(), *self._urgent.values()]
-        for thread in threads:
-            thread.join(max(0, deadline - time.monotonic()))
-
-    def _begin(self, threads, target, cluster_id):
-        thread = threading.Thread(
-            target=target, args=(cluster_id,), daemon=True,
-            name=f'hmsync-cluster-{cluster_id}')
-        threads[cluster_id] = thread
-        thread.start()
+        self._running.join(timeout)
+        self._urgent.join(max(0, deadline - time.monotonic()))
 
     def _run(self, cluster_id):
-        is_done = False
-        try:
-            is_done = self._call(self._make_upkeep, cluster_id)
-        finally:
-            with self._lock:
-                del self._running[cluster_id]
-                self._note(cluster_id, is_done)
-            if is_done:
-                self._wake()
+        is_done = self._call(self._make_upkeep, cluster_id)
+        # A cluster that waits for something has not failed.
+        self._pauses.note(cluster_id, is_done is not False)
+        return is_done
 
-    def _run_urgent(self, cluster_id):
-        try:
-            self._call(self._make_urgency, cluster_id)
-        finally:
-            with self._lock:
-                del self._urgent[cluster_id]
-                are_waiting = self._are_waiting
-            if are_waiting:
-                self._wake()
+    def _on_end(self, is_done):
+        if is_done:
+            self._wake()
+
+    def _on_urgent_end(self, _result):
+        if self._are_waiting:
+            self._wake()
 
     def _call(self, make, cluster_id):
-        periodic.leave_signals_to_main_thread()
         try:
             result = make(self._context, cluster_id).run()
             self._said.pop(cluster_id, None)
@@ -210,15 +194,6 @@ class ClusterKeeper:
                         cluster_id, api.explain(error))
         else:
             LOG.exception('Cluster %s:', cluster_id)
-
-    def _note(self, cluster_id, is_done):
-        # A cluster that waits for something has not failed.
-        if is_done is not False:
-            self._pauses.pop(cluster_id, None)
-            return
-        _, pause = self._pauses.get(cluster_id, (0, _FIRST_PAUSE))
-        self._pauses[cluster_id] = (self._clock() + pause,
-                                    min(2 * pause, _LAST_PAUSE))
 
 
 def make(wake):

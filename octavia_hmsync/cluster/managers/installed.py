@@ -16,8 +16,6 @@ from octavia_hmsync import exceptions
 LOG = logging.getLogger(__name__)
 
 NAMESPACE = 'octavia_hmsync.cluster_managers'
-# Names of the plugin's own manager, now and in the release before.
-_OWN = ('reference', cluster_repo.HMSYNC)
 
 
 @functools.lru_cache(maxsize=None)
@@ -27,7 +25,7 @@ def get(name):
     :param name: the cluster_type of a cluster.
     :raises InvalidConfiguration: if there is none, or it cannot be loaded.
     """
-    if name in _OWN:
+    if name == cluster_repo.REFERENCE:
         return get_reference()
     try:
         return stevedore_driver.DriverManager(

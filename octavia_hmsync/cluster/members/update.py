@@ -13,6 +13,7 @@ from octavia_hmsync.amphora import telling
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.distribution import backends
+from octavia_hmsync.cluster.distribution import documents
 from octavia_hmsync.cluster.distribution import looks
 from octavia_hmsync.cluster.members import newcomer
 from octavia_hmsync.cluster.members import plans as plans_
@@ -155,7 +156,7 @@ class Updater:
         if plans is not None:
             member_repo.raise_idle_timeout(
                 self._engine, cluster.id,
-                looks.get_idle_timeout(load_balancer.listeners))
+                documents.get_idle_timeout(load_balancer.listeners))
             tried, refusals = self._try(load_balancer, cluster, told, targets,
                                         plans.get_served())
             failures.update(refusals)

@@ -126,12 +126,11 @@ def check_that_somebody_is_up(engine, max_age):
     :param max_age: ``[hmsync] offline_after``, seconds.
     :raises NotPossible: if no housekeeper is there to replace amphorae.
     """
-    if not keeper_repo.get_replacers(engine, max_age):
+    if not keeper_repo.get_up(engine, max_age):
         raise exceptions.NotPossible(
-            f'No octavia-housekeeping of this release of octavia-hmsync has '
-            f'given a sign of life for {max_age} s, so that no '
-            f'amphora would be replaced: start one, or see its log, and run '
-            f'the command again.')
+            f'No octavia-housekeeping has given a sign of life for {max_age} '
+            f's, so that no amphora would be replaced: start one, or see its '
+            f'log, and run the command again.')
 
 
 def describe_nobody(max_age):
@@ -139,6 +138,5 @@ def describe_nobody(max_age):
 
     :param max_age: ``[hmsync] offline_after``, seconds.
     """
-    return (f'No octavia-housekeeping of this release of octavia-hmsync has '
-            f'given a sign of life for {max_age} s: no housekeeper replaces '
-            f'amphorae.')
+    return (f'No octavia-housekeeping has given a sign of life for {max_age} '
+            f's: no amphora is replaced.')

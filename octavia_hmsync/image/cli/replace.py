@@ -120,7 +120,7 @@ class Replace(base.DatabaseMixin, command.Command):
     def _wait(self, engine, replacement_id, parsed_args, max_age):
         def look():
             return (replace_repo.get(engine, replacement_id),
-                    keeper_repo.get_replacers(engine, max_age))
+                    keeper_repo.get_up(engine, max_age))
 
         with changes.Changes(
                 self.app, parsed_args.interval, parsed_args.timeout,

@@ -76,7 +76,7 @@ def count_at_once(conf, engine):
     By octavia.conf of this host; other hosts may differ.
     """
     return (conf[image_conf.GROUP].replacements_at_once *
-            len(keeper_repo.get_replacers(engine, conf.hmsync.offline_after)))
+            len(keeper_repo.get_up(engine, conf.hmsync.offline_after)))
 
 
 def add_rollout_argument(parser):

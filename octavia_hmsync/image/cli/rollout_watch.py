@@ -37,7 +37,7 @@ class WatchRollout(base.DatabaseMixin, command.Command):
             rows = replace_repo.get_of_rollout(engine, now.id)
             return (now, rows,
                     rollout_commands.why_it_waits(engine, now, rows),
-                    keeper_repo.get_replacers(engine, max_age))
+                    keeper_repo.get_up(engine, max_age))
 
         with changes.Changes(
                 self.app, parsed_args.interval, parsed_args.timeout,

@@ -9,6 +9,7 @@ import dataclasses
 
 import sqlalchemy as sa
 
+from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
 from octavia_hmsync.image.db import replacement as replace_repo
@@ -36,8 +37,6 @@ class Open:
 
 def get_open(engine):
     """Return a list of Open, by state and phase."""
-    is_unclaimed = sa.or_(_TABLE.c.claim_owner.is_(None),
-                          _TABLE.c.claim_expires_at <= types.utcnow())
     since = sa.func.coalesce(_TABLE.c.started_at, _TABLE.c.created_at)
     with engine.connect() as connection:
         return [
@@ -46,7 +45,7 @@ def get_open(engine):
             for row in connection.execute(
                 sa.select(_TABLE.c.state, _TABLE.c.phase,
                           sa.func.count().label('number'),
-                          _count(is_unclaimed).label('unclaimed'),
+                          _count(claims.is_free(_TABLE)).label('unclaimed'),
                           sa.func.min(since).label('since'),
                           types.utcnow().label('now'))
                 .where(_TABLE.c.state.in_(replace_repo.OPEN_STATES))

@@ -92,8 +92,6 @@ def from_row(row):
     """Return the Rollout that a row of select() is."""
     settings = {field.name: getattr(row, field.name)
                 for field in dataclasses.fields(Settings)}
-    # None if a release that does not watch started it.
-    settings['watch_time'] = settings['watch_time'] or 0
     return Rollout(
         id=row.id, state=row.state, version=row.version, reason=row.reason,
         settings=Settings(**settings),

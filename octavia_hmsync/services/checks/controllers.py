@@ -29,7 +29,7 @@ def check_health_managers(conf, engine):
                               'Restart them with the plugin switched on.')
     own = packaging_version.Version(version.version_string())
     older = sorted(
-        f'{host} ({release or "unknown"})' for host, release in
+        f'{host} ({release})' for host, release in
         hm_repo.get_plugin_versions(
             engine, conf.hmsync.offline_after).items()
         if _is_older(release, own))
@@ -43,7 +43,7 @@ def check_health_managers(conf, engine):
         return result.warning(
             f'The health managers {", ".join(blind)} do not tell what they '
             f'hear: add {config.STATISTICS_DRIVER} to [controller_worker] '
-            f'statistics_drivers there, or bring octavia-hmsync up to date.')
+            f'statistics_drivers there.')
     return result.success()
 
 
@@ -53,8 +53,6 @@ def _get_up(conf, engine):
 
 
 def _is_older(release, own):
-    if release is None:
-        return True
     try:
         return packaging_version.Version(release) < own
     except packaging_version.InvalidVersion:

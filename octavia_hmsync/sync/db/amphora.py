@@ -292,13 +292,10 @@ def delete_gone(engine, amphora_ids=None):
         select = select.where(_TABLE.c.amphora_id.in_(amphora_ids))
     with engine.connect() as connection:
         gone = connection.execute(select).scalars().all()
-        # A look at all amphorae is rare enough to look for orphans, too.
-        orphans = (previous_repo.find_orphans(connection)
-                   if amphora_ids is None else [])
-    if not gone and not orphans:
+    if not gone:
         return 0
     with engine.begin() as connection:
-        previous_repo.delete(connection, [*gone, *orphans])
+        previous_repo.delete(connection, gone)
         heartbeat_repo.delete_heartbeats(connection, gone)
         attempt_repo.delete_gone(connection, gone)
         return connection.execute(

@@ -10,6 +10,7 @@ from octavia_hmsync import addresses as addr
 from octavia_hmsync.amphora import upload_result
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
+from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import amphora as amphora_repo
@@ -83,11 +84,6 @@ def claim_due(engine, number, owner, limit, expiry, admitted_to=None,
     return []
 
 
-def _unclaimed():
-    return sa.or_(_TABLE.c.claim_expires_at.is_(None),
-                  _TABLE.c.claim_expires_at <= types.utcnow())
-
-
 def _get_ranges(number):
     """Return conditions for amphorae that are behind and do not wait.
 
@@ -101,7 +97,7 @@ def _get_ranges(number):
 
 
 def _may_be_claimed(admitted_to, not_admitted_to):
-    return sa.and_(amphora_repo.that_get_lists(), _unclaimed(),
+    return sa.and_(amphora_repo.that_get_lists(), claims.is_free(_TABLE),
                    amphora_repo.admitted(admitted_to, not_admitted_to))
 
 
@@ -171,8 +167,8 @@ def _claim(engine, number, owner, amphora_ids, expiry, uploader):
     with engine.begin() as connection:
         count = connection.execute(
             sa.update(_TABLE)
-            .where(_TABLE.c.amphora_id.in_(amphora_ids), _unclaimed(),
-                   amphora_repo.behind(number))
+            .where(_TABLE.c.amphora_id.in_(amphora_ids),
+                   claims.is_free(_TABLE), amphora_repo.behind(number))
             .ordered_values(
                 # The batch of a lapsed claim may have uploaded another list
                 # before it died, so the recorded result is void.
@@ -291,5 +287,5 @@ def _upload_again(connection, amphora_ids):
     attempt_repo.retry_now(connection, amphora_ids)
     return connection.execute(
         sa.update(_TABLE)
-        .where(_TABLE.c.amphora_id.in_(amphora_ids), _unclaimed())
+        .where(_TABLE.c.amphora_id.in_(amphora_ids), claims.is_free(_TABLE))
         .values(generation=None, result=None, next_attempt_at=None)).rowcount

@@ -64,8 +64,7 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
     """
     select = (
         sa.select(_TABLE.c.amphora_id, _TABLE.c.controller_ip_port_list,
-                  _TABLE.c.previous_ip_port_lists, _TABLE.c.applied_at,
-                  _TABLE.c.held_at, _TABLE.c.result,
+                  _TABLE.c.applied_at, _TABLE.c.held_at, _TABLE.c.result,
                   _TABLE.c.claim_owner, _TABLE.c.not_adopted_at,
                   _TABLE.c.key_digest, _HEALTH.c.last_update,
                   types.utcnow().label('now'))
@@ -183,13 +182,14 @@ def set_previous(engine, unproven, previous):
     with engine.begin() as connection:
         if connection.execute(
                 sa.update(_TABLE).where(_are_still([unproven]))
-                .values(previous_ip_port_lists='')).rowcount:
-            # Back to NULL. The change is needed: at another node of Galera
-            # only a changed row stops other transactions.
+                .values(error='')).rowcount:
+            # Back to NULL, as an amphora with APPLIED has no error. The
+            # change is needed: at another node of Galera only a changed row
+            # stops other transactions.
             connection.execute(
                 sa.update(_TABLE)
                 .where(_TABLE.c.amphora_id == unproven.amphora_id)
-                .values(previous_ip_port_lists=None))
+                .values(error=None))
             previous_repo.replace(connection, {},
                                   {unproven.amphora_id: previous})
 
@@ -266,7 +266,6 @@ def _set_adopted(engine, unproven, address):
             if not rows:
                 continue
             values = {'adopted_at': types.utcnow(), 'adopted_via': address,
-                      'previous_ip_port_lists': None,
                       'previous_key_digest': None,
                       'not_adopted_at': None}
             if changed:

@@ -59,8 +59,8 @@ def get_without(engine, after, size=None):
 def _select():
     return sa.select(_TABLE.c.amphora_id.label('id'),
                      _TABLE.c.controller_ip_port_list,
-                     _TABLE.c.previous_ip_port_lists, _TABLE.c.adopted_at,
-                     _TABLE.c.key_digest, _TABLE.c.previous_key_digest)
+                     _TABLE.c.adopted_at, _TABLE.c.key_digest,
+                     _TABLE.c.previous_key_digest)
 
 
 def _get(engine, select):

@@ -35,7 +35,7 @@ def _is_held(row, offline_after):
 
 @api.retry
 def register(engine, host, ip_address, port, instance, offline_after,
-             key_digest=None, is_observing=False, plugin_version=None,
+             key_digest=None, is_observing=False, plugin_version='',
              configured_key_digest=None, zone=None, start_took=None):
     """Set a host to ONLINE at an address, in place of its earlier address.
 

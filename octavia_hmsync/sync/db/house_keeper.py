@@ -24,8 +24,7 @@ def touch(engine, host, pinned, key_digest=None):
     """
     values = {'pinned_ip_port_list': addr.join_list(pinned),
               'key_digest': key_digest,
-              'keepalive_at': types.utcnow(),
-              'replacer_at': types.utcnow()}
+              'keepalive_at': types.utcnow()}
     with engine.begin() as connection:
         result = connection.execute(
             sa.update(_TABLE).where(_TABLE.c.host == host).values(**values))
@@ -81,27 +80,13 @@ def get_up(engine, max_age):
             .order_by(_TABLE.c.host)).scalars().all()
 
 
-def get_replacers(engine, max_age):
-    """Return the hosts of the housekeepers that replace amphorae.
-
-    Housekeepers of an earlier release may be up, but do not.
-
-    :param max_age: seconds without a keepalive after which one is not up.
-    """
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_TABLE.c.host)
-            .where(_TABLE.c.replacer_at >= types.utcnow_plus(-max_age))
-            .order_by(_TABLE.c.host)).scalars().all()
-
-
 def get_key_digests(engine, max_age=None):
     """Return digests of heartbeat keys by host, of housekeepers that are up.
 
-    :param max_age: seconds without a keepalive after which one is not up;
-                    None for all.
-    :returns: a dict; None for a housekeeper of a release that does not report
-              its key.
+    :param engine: an SQLAlchemy engine.
+    :param max_age: seconds without a keepalive after which one is not; None
+                    where that cannot be told.
+    :returns: a dict; None for one that has no key.
     """
     select = (sa.select(_TABLE.c.host, _TABLE.c.key_digest)
               .order_by(_TABLE.c.host))

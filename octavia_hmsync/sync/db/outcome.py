@@ -200,7 +200,6 @@ def _values(number, result, uploaded, is_other, outcomes, key_digest):
                 (_TABLE.c.controller_ip_port_list, _of_each(
                     outcomes, lambda o: addr.join_list(o.addresses),
                     _TABLE.c.controller_ip_port_list.type)),
-                (_TABLE.c.previous_ip_port_lists, None),
                 (_TABLE.c.previous_key_digest, sa.case(
                     (_TABLE.c.key_digest == key_digest,
                      _TABLE.c.previous_key_digest),

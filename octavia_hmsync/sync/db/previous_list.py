@@ -2,14 +2,8 @@
 
 """Rows of ``hmsync_previous_list``: which other lists an amphora may use.
 
-An earlier release has no such rows. It keeps the lists as text, in
-previous_ip_port_lists of hmsync_amphora, and sets that to NULL when it sees
-that the amphora has adopted its list; otherwise NULL means to it that the
-lists are not known. This release never writes such a text. So a text is newer
-than the rows, and counts instead of them.
-
-A transaction that changes rows changes the amphora's own row first, to other
-values: on Galera an UPDATE to the same values does not stop others.
+Rows change in a transaction that has changed the amphora's own row before,
+and not to what it was: on Galera that would keep nobody away.
 """
 
 import collections
@@ -30,8 +24,6 @@ _COLUMNS = (_TABLE.c.number, _TABLE.c.before_generation,
 
 # Amphorae in one statement.
 _AT_ONCE = 500
-# In a text: an adoption.Unknown, followed by its number.
-_UNKNOWN = '?'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,10 +45,8 @@ def get_all(engine, rows):
     :returns: {amphora id: a tuple as adoption.Doubt.previous}, of amphorae
               that acknowledged a list and were not seen to use it yet.
     """
-    texts = {row.id: row.previous_ip_port_lists for row in rows
-             if row.adopted_at is None and
-             row.controller_ip_port_list is not None}
-    ids = [amphora_id for amphora_id, text in texts.items() if text is None]
+    ids = [row.id for row in rows if row.adopted_at is None and
+           row.controller_ip_port_list is not None]
     found: dict[str, dict] = collections.defaultdict(dict)
     for n in range(0, len(ids), _AT_ONCE):
         with engine.connect() as connection:
@@ -64,8 +54,8 @@ def get_all(engine, rows):
                     sa.select(_TABLE.c.amphora_id, *_COLUMNS).where(
                         _TABLE.c.amphora_id.in_(ids[n:n + _AT_ONCE]))):
                 found[row.amphora_id][row.number] = _to_list(row)
-    return {amphora_id: _to_previous(text, found.get(amphora_id))
-            for amphora_id, text in texts.items()}
+    return {amphora_id: _to_previous(found[amphora_id])
+            for amphora_id in ids}
 
 
 def get_known(engine, rows):
@@ -81,13 +71,12 @@ def get_known(engine, rows):
 def execute(connection, select):
     """Select amphorae in doubt, and which other lists they may be using.
 
-    :param select: a SELECT of, among others, amphora_id and
-                   previous_ip_port_lists of hmsync_amphora.
+    :param connection: an SQLAlchemy connection.
+    :param select: a SELECT of, among others, amphora_id of hmsync_amphora.
     :returns: (rows, {amphora id: a tuple as adoption.Doubt.previous}).
     """
     rows, found = _execute(connection, select)
-    return rows, {row.amphora_id: _to_previous(row.previous_ip_port_lists,
-                                               found[row.amphora_id])
+    return rows, {row.amphora_id: _to_previous(found[row.amphora_id])
                   for row in rows}
 
 
@@ -118,7 +107,6 @@ def get_claimed(engine, owner, amphora_ids):
             connection,
             sa.select(_AMPHORA.c.amphora_id,
                       _AMPHORA.c.controller_ip_port_list,
-                      _AMPHORA.c.previous_ip_port_lists,
                       _AMPHORA.c.adopted_at, _AMPHORA.c.result,
                       _AMPHORA.c.key_digest)
             .where(_AMPHORA.c.amphora_id.in_(amphora_ids),
@@ -127,7 +115,7 @@ def get_claimed(engine, owner, amphora_ids):
         None if row.controller_ip_port_list is None
         else addr.split_list(row.controller_ip_port_list),
         () if row.adopted_at is not None else _to_previous(
-            row.previous_ip_port_lists, found[row.amphora_id]),
+            found[row.amphora_id]),
         row.result == upload_result.APPLIED, row.key_digest),
         found[row.amphora_id])
         for row in rows}
@@ -138,23 +126,10 @@ def _to_list(row):
             else addr.split_list(row.other))
 
 
-def _to_previous(text, found):
-    if text is not None:
-        return _split(text)
-    if not found:
-        # An earlier release that did not look for adoption, or whose text is
-        # gone.
-        return (adoption.Unknown(),)
-    return tuple(dict.fromkeys(found[number] for number in sorted(found)))
-
-
-def _split(text):
-    """Read the text of an earlier release."""
-    return tuple(
-        adoption.Unknown(int(line.removeprefix(_UNKNOWN)) if line !=
-                         _UNKNOWN else None)
-        if line.startswith(_UNKNOWN) else addr.split_list(line)
-        for line in dict.fromkeys(text.splitlines()))
+def _to_previous(found):
+    # Without any row nothing is known of it.
+    return tuple(dict.fromkeys(found[number] for number in sorted(found))
+                 ) or (adoption.Unknown(),)
 
 
 def replace(connection, rows, previous):
@@ -216,11 +191,3 @@ def delete_needless(connection, amphora_ids):
             table.c.amphora_id.in_(
                 sa.select(_AMPHORA.c.amphora_id)
                 .where(_AMPHORA.c.adopted_at.is_not(None)))))
-
-
-def find_orphans(connection):
-    """Find the ids of amphorae whose rows an earlier release left here."""
-    return connection.execute(
-        sa.select(_TABLE.c.amphora_id).distinct()
-        .outerjoin(_AMPHORA, _AMPHORA.c.amphora_id == _TABLE.c.amphora_id)
-        .where(_AMPHORA.c.amphora_id.is_(None))).scalars().all()

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.amphora import upload_result
 from octavia_hmsync import compat
+from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import amphora as amphora_repo
@@ -58,8 +59,7 @@ def get_progress(engine, number, admitted_to=None, not_admitted_to=None):
                 sa.func.count().label('amphorae'), count(done).label('done'),
                 count(sa.and_(done, _TABLE.c.adopted_at.is_not(None))
                       ).label('adopted'),
-                count(_TABLE.c.claim_expires_at > types.utcnow()
-                      ).label('claimed'),
+                count(~claims.is_free(_TABLE)).label('claimed'),
                 count(_has_failed(number)).label('failed'))
             .select_from(_OCTAVIA.outerjoin(
                 _TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id))

@@ -79,18 +79,6 @@ def get_reachable(engine, name):
 
 
 @api.retry
-def forget_older(engine, number):
-    """Make amphorae due now that wait after a failure with an older list.
-
-    A publication does so, too, but not by an earlier release.
-
-    :param number: the newest generation.
-    """
-    with engine.begin() as connection:
-        attempt_repo.forget_older(connection, number)
-
-
-@api.retry
 def set_reached(engine, name):
     """Record that an uploader can reach amphorae again.
 

@@ -139,7 +139,7 @@ class Planner:
         chosen = keys.choose()
         if (newest is not None and newest.key_digest is None and
                 chosen is not None):
-            # Of an earlier release, or from before the key was known.
+            # From before anybody could tell.
             generation_repo.set_key_digest(self._engine, newest.number,
                                            chosen)
         return chosen

@@ -10,7 +10,6 @@ from octavia_hmsync.metrics import instruments
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import pause as pause_repo
-from octavia_hmsync.sync.db import uploader as uploader_repo
 from octavia_hmsync.sync.house_keeping import batches
 from octavia_hmsync.sync.house_keeping import census
 from octavia_hmsync.sync.house_keeping import examiner
@@ -49,8 +48,6 @@ class Synchronizer:
         self._batches = batches.Batches(
             self._run_batch, conf.hmsync.parallel_batches, wake)
         self._pause = None
-        # The newest generation and its status at the last look.
-        self._seen = None
         self._census = census.Census(engine)
         self._examiner = examiner.Examiner(conf, engine, notifier=notifier)
 
@@ -67,7 +64,6 @@ class Synchronizer:
             return results
         self._report_pause(pause_repo.get(self._engine))
         self._census.run_once()
-        self._see(newest)
         self._examiner.run_once(newest)
         self._report_completion(newest)
         self._begin_batch()
@@ -96,17 +92,6 @@ class Synchronizer:
         # Not when workers do the rest already.
         return {} if self._is_delegated else self._runner.run(
             on_all_begun=on_all_begun)
-
-    def _see(self, newest):
-        """End the pauses between retries that an older list has caused.
-
-        The housekeeper that publishes a list ends them, too, unless it runs
-        an older release.
-        """
-        seen = (newest.number, newest.status)
-        if seen != self._seen:
-            uploader_repo.forget_older(self._engine, newest.number)
-            self._seen = seen
 
     def _report_pause(self, pause):
         if pause and pause != self._pause:

@@ -73,18 +73,16 @@ class Keys:
         """
         if not self._could_be_heard(own):
             return Obstacle.NOBODY_LISTENS
-        if wanted is None:
-            wanted = self._choose_untold(own)
-        if own == wanted:
+        if own == (wanted or self._choose_untold(own)):
             return None
         if self.find_other_keepers(own):
             return Obstacle.OTHERS_DIFFER
         return Obstacle.NO_LIST_YET
 
     def _choose_untold(self, own: str) -> str | None:
-        """Return the key for a list that does not name one.
+        """Return the key for a list that was published before it was known.
 
-        An earlier release published it, and its housekeepers report no key.
+        Its own, if no housekeeper is up, nor a health manager with another.
         """
         if any(self.keepers.values()) or self.find_other_listeners(own):
             return self.choose()

@@ -24,8 +24,7 @@ Zones = abc.Mapping[str, str | None]
 # Names of the zone of an amphora; empty for an amphora without a zone.
 Names = frozenset[str]
 NOWHERE: Names = frozenset()
-# Added to the zone of an address that is away. An earlier release reads it as
-# a zone without amphorae.
+# Added to the zone of an address that is away.
 _AWAY = ' (away)'
 
 T = typing.TypeVar('T')

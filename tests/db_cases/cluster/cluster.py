@@ -69,7 +69,8 @@ class ClusterCases(_Cases):
         self.assertTrue(self.make(standby=1, cooldown=30))
         found = self.get()
         self.assertEqual(
-            ('lb1', 'name1', 4, 2, 30, 1, 'FLOW', 2, 'hmsync', 'hmsync_ovs',
+            ('lb1', 'name1', 4, 2, 30, 1, 'FLOW', 2, 'reference',
+             'hmsync_ovs',
              # No load balancer is there in these cases.
              'PENDING_CREATE', 'OFFLINE', False, 0, None),
             (found.load_balancer_id, found.cluster_name, found.desired_size,

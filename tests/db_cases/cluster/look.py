@@ -90,29 +90,6 @@ class LookCases(base.DatabaseTestCase):
                              (cluster.version, cluster.ports))
         self.assertFalse(cluster_repo.set_ports(self.engine, 'nobody', [1]))
 
-    def test_looked_at(self):
-        row, other = distributor_repo.sync(
-            self.engine, cluster_calls.DRIVER, cluster_calls.DISTRIBUTORS)
-        for distributor in (row, other):
-            vip = vip_repo.add(self.engine, 'cluster1', distributor.id)
-            self.assertTrue(vip_repo.set_port(self.engine, vip.id, 'p', 'm'))
-        self.assertIsNone(vip_repo.get_all(self.engine)[0].addresses)
-        cluster_repo.set_ports(self.engine, 'cluster1', [80])
-        self.assertEqual(set(), look_repo.get_looked_at(self.engine, row.id))
-        vip, = vip_repo.get_of_distributor(self.engine, row.id)
-        for addresses, expected in ((['192.0.2.7', 'fd00::7'], {'cluster1'}),
-                                    ([], set()),
-                                    (['192.0.2.7'], {'cluster1'})):
-            vip_repo.set_port(self.engine, vip.id, 'p', 'm', None, addresses)
-            self.assertEqual(expected, look_repo.get_looked_at(
-                self.engine, row.id))
-            found, = vip_repo.get_of_distributor(self.engine, row.id)
-            self.assertEqual(','.join(addresses), found.addresses)
-        self.assertEqual(set(), look_repo.get_looked_at(self.engine,
-                                                        other.id))
-        cluster_repo.set_ports(self.engine, 'cluster1', [])
-        self.assertEqual(set(), look_repo.get_looked_at(self.engine, row.id))
-
     def add_member(self, name, state):
         amphora_id = records.new_id()
         member_repo.add(self.engine, 'cluster1', name, 8)
@@ -161,11 +138,8 @@ class LookCases(base.DatabaseTestCase):
         self.assertEqual(version, cluster_repo.get(self.engine,
                                                    'cluster1').version)
         vip_repo.record_applied(self.engine, vip.id, version, True)
-        self.execute('UPDATE hmsync_cluster_member SET idle_timeout = NULL '
-                     "WHERE id = 'never'")
         found = get()
         rests = {name: one.rest for name, one in found.items()}
-        self.assertEqual(math.inf, rests.pop('never'))
         self.assertTrue(all(400 < rest <= 500 for rest in rests.values()),
                         rests)
         self.assertEqual(

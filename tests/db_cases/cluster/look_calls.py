@@ -41,11 +41,6 @@ class LookCalls(cluster_calls.ClusterCalls):
         cluster_repo.set_status(self.engine, 'cluster1', 'ACTIVE')
         return ()
 
-    @_call(look_repo.get_looked_at)
-    def get_looked_at(self):
-        self._make()
-        return self._add_vips()[0].distributor_id,
-
     @_call(look_repo.get_connections)
     def get_connections(self):
         self._make()

@@ -84,18 +84,6 @@ class SizeCases(_Cases):
         self.set(desired_size=4, cooldown=0)
         self.assertTrue(self.resize(4))
 
-    def test_of_a_release_before(self):
-        self.execute_update(size=None)
-        self.assertEqual(4, self.get().size)
-        self.assertFalse(self.resize(4))
-        self.set(desired_size=6)
-        self.assertEqual(4, self.get().size)
-
-    def execute_update(self, **values):
-        table = models.Cluster.__table__
-        with self.engine.begin() as connection:
-            connection.execute(table.update().values(**values))
-
     def test_operating_status(self):
         def set_status(status):
             return cluster_repo.set_operating_status(self.engine, CLUSTER,
@@ -209,16 +197,6 @@ class SightCases(_Cases):
         self.assertEqual({'a': DOWN, 'b': sight_repo.Look('DOWN',
                                                           'wrong MAC')},
                          sight_repo.get_of_observer(self.engine, self.one.id))
-
-    def test_left_by_a_release_before(self):
-        """Which deletes members, and knows of no sights."""
-        self.see(a=DOWN, b=UP)
-        with self.engine.begin() as connection:
-            table = models.ClusterMember.__table__
-            connection.execute(table.delete().where(table.c.id == 'a'))
-        self.assertEqual([], self.see(a=UP, b=UP))
-        self.assertEqual({'b': UP}, sight_repo.get_of_observer(
-            self.engine, self.one.id))
 
     def test_recorded_at_once(self):
         changed = self.run_at_once([functools.partial(

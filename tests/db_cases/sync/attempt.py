@@ -243,18 +243,6 @@ class AttemptCases(base.DatabaseTestCase):
         self.assertTrue(self.is_due(BLIND, 2))
         self.assertTrue(self.is_due(GOOD, 2))
 
-    def test_published_by_an_older_release(self):
-        self.add()
-        self.try_(GOOD)
-        self.try_(BLIND)
-        with self.engine.begin() as connection:
-            connection.execute(models.Generation.__table__.update().values(
-                number=2))
-        self.assertFalse(self.is_due(GOOD, 2))
-        uploader_repo.forget_older(self.engine, 2)
-        self.assertTrue(self.is_due(GOOD, 2))
-        self.assertFalse(self.is_due(GOOD, 1))
-
     def test_admitted_is_tried_at_once(self):
         ids = self.add(2)
         self.try_(GOOD)

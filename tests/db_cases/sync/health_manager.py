@@ -156,7 +156,7 @@ class HealthManagerCases(_Cases):
         self.assertEqual(7, took(instance='a', start_took=7000))
         hm_repo.set_offline(self.engine, 'hm1', 'a')
         self.assertEqual(7, took(instance='a', start_took=7000))
-        # Killed, then of a release that does not tell.
+        # Killed, then where the kernel does not tell.
         self.assertEqual(9, took(instance='b', start_took=9))
         self.assertEqual(9, took(instance='c'))
         hm_repo.set_offline(self.engine, 'hm1', 'c')

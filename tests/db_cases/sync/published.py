@@ -332,18 +332,6 @@ class HouseKeeperCases(base.DatabaseTestCase):
         self.silence('controller1', 21)
         self.assertEqual(['controller2'], keeper_repo.get_up(self.engine, 20))
 
-    def test_replacers(self):
-        """Those of an earlier release write no replacer_at."""
-        self.touch('controller1')
-        self.touch('controller2')
-        self.make_older(models.HouseKeeper, 'replacer_at', 21,
-                        host='controller1')
-        self.assertEqual(['controller2'],
-                         keeper_repo.get_replacers(self.engine, 20))
-        self.assertEqual(2, len(keeper_repo.get_up(self.engine, 20)))
-        self.touch('controller1')
-        self.assertEqual(2, len(keeper_repo.get_replacers(self.engine, 20)))
-
     def test_nobody_pins(self):
         self.assertEqual((), self.pinned())
         self.touch('controller1')

@@ -80,3 +80,7 @@ class TestMigrations(mariadb.MariaDBMixin, migrations.MigrationCases):
         output, _ = child.communicate(timeout=240)
         self.assertEqual(0, child.returncode, output)
         self.check()
+
+
+class TestNextMigration(mariadb.MariaDBMixin, migrations.NextMigrationCases):
+    pass

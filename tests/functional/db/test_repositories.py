@@ -25,7 +25,6 @@ from tests.db_cases.image import restore as image_restore
 from tests.db_cases.image import rollout as image_rollout
 from tests.db_cases.network import network
 from tests.db_cases.network import port
-from tests.db_cases import release_before
 from tests.db_cases.sync import admission
 from tests.db_cases.sync import amphora
 from tests.db_cases.sync import amphora_page
@@ -149,11 +148,6 @@ class TestPort(mariadb.MariaDBMixin, port.PortCases):
 
 
 class TestSender(mariadb.MariaDBMixin, port.SenderCases):
-    pass
-
-
-class TestReleaseBefore(mariadb.MariaDBMixin,
-                        release_before.PreviousListCases):
     pass
 
 

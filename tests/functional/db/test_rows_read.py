@@ -157,7 +157,7 @@ class FleetAtRest(mariadb.MariaDBMixin, base.DatabaseTestCase):
         with self.engine.begin() as connection:
             for table in ('amphora', 'amphora_health', 'hmsync_amphora',
                           'hmsync_generation', 'hmsync_heartbeat',
-                          'hmsync_image_replacement'):
+                          'hmsync_image_replacement', 'hmsync_previous_list'):
                 connection.execute(sa.text(f'ANALYZE TABLE {table}')).all()
 
     def replace(self, ids, open_):
@@ -288,8 +288,12 @@ class TestRowsRead(FleetAtRest):
 
     def prepare_unproven(self, number):
         ids = self.fill(number)
-        self.change(adopted_at=None,
-                    previous_ip_port_lists=addr.join_list(LIST[:2]))
+        self.change(adopted_at=None)
+        with self.engine.begin() as connection:
+            connection.execute(sa.insert(models.PreviousList), [{
+                'amphora_id': amphora_id, 'number': 1,
+                'controller_ip_port_list': addr.join_list(LIST[:2])}
+                for amphora_id in ids])
         self.analyze()
         return ids
 
@@ -320,17 +324,19 @@ class TestClustersAtRest(FleetAtRest):
         with self.engine.begin() as connection:
             connection.execute(sa.insert(models.Cluster), [{
                 'id': i, 'load_balancer_id': i, 'cluster_name': i,
-                'desired_size': size, 'min_size': 2, 'cooldown': 0,
+                'desired_size': size, 'size': size, 'min_size': 2,
+                'cooldown': 0,
                 'distributor': 'hmsync_ovs', 'provisioning_status': 'ACTIVE',
                 'operating_status': 'ONLINE', 'enabled': True,
-                'cluster_type': 'hmsync', 'affinity': 'FLOW',
+                'cluster_type': 'reference', 'affinity': 'FLOW',
                 'peer_group_size': 2, 'standby': 0, 'version': 1,
                 'created_at': now, 'updated_at': now} for i in clusters])
             connection.execute(sa.insert(models.ClusterMember), [{
                 'id': i, 'amphora_id': i, 'cluster_id': clusters[n // size],
                 'slot': n % size, 'peer_group': n % size // 2,
-                'state': 'ACTIVE', 'health': 'HEALTHY', 'created_at': now,
-                'updated_at': now} for n, i in enumerate(ids)])
+                'state': 'ACTIVE', 'health': 'HEALTHY', 'idle_timeout': 50,
+                'created_at': now, 'updated_at': now}
+                for n, i in enumerate(ids)])
             health = self.records.tables['amphora_health']
             connection.execute(sa.update(health).values(busy=True))
         with self.engine.begin() as connection:

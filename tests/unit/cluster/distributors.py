@@ -104,9 +104,8 @@ class FakeDistributor:
         if self.ovs_error:
             return {'status': 'OFFLINE', 'host': self.name,
                     'error': self.ovs_error}
-        status = {'status': 'ONLINE', 'host': self.name}
-        # One of an older release does not say.
-        return {**status, 'load': self.load} if self.load else status
+        return {'status': 'ONLINE', 'host': self.name, 'load': self.load,
+                'certificates': {}}
 
     def list_vips(self):
         self._ask('GET')

@@ -146,8 +146,7 @@ class PlatformTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
             self.wait()
 
     def wait(self):
-        for thread in list(self.keeper._running.values()):
-            thread.join()
+        self.keeper._crew.join(600)
 
     def settle(self, times=8):
         """Have all be done that is to be done."""

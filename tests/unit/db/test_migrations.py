@@ -6,3 +6,7 @@ from tests.unit.db import sqlite
 
 class TestMigrations(sqlite.SqliteMixin, migrations.MigrationCases):
     pass
+
+
+class TestNextMigration(sqlite.SqliteMixin, migrations.NextMigrationCases):
+    pass

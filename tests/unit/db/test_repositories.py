@@ -22,7 +22,6 @@ from tests.db_cases.image import restore as image_restore
 from tests.db_cases.image import rollout as image_rollout
 from tests.db_cases.network import network
 from tests.db_cases.network import port
-from tests.db_cases import release_before
 from tests.db_cases.sync import admission
 from tests.db_cases.sync import amphora
 from tests.db_cases.sync import amphora_page
@@ -135,10 +134,6 @@ class TestPort(sqlite.SqliteMixin, port.PortCases):
 
 
 class TestSender(sqlite.SqliteMixin, port.SenderCases):
-    pass
-
-
-class TestReleaseBefore(sqlite.SqliteMixin, release_before.PreviousListCases):
     pass
 
 

@@ -10,7 +10,6 @@ import ssl
 import struct
 import threading
 import time
-from unittest import mock
 
 import fixtures
 from gunicorn.workers import gthread
@@ -171,38 +170,6 @@ class TestClient(ClientTestCase):
         self.assertIn('User-Agent: octavia-hmsync', head)
         self.assertIn('Connection: close', head)
 
-    def test_put_to_a_release_before(self):
-        """One that knows nothing of what is new is told what it knows."""
-        look = {'addresses': ['10.0.0.9'], 'ports': [80]}
-        document = examples.make_document(look=look)
-        refused = exceptions.DistributorRejected('an unknown field')
-        with mock.patch.object(
-                self.client, '_ask', autospec=True, side_effect=[
-                    refused, {'version': 7, 'changed': True}]) as ask:
-            self.assertTrue(self.client.put_vip(VIP_ID, document))
-        self.assertEqual([{**examples.RAW, 'look': look}, examples.RAW],
-                         [call.args[3] for call in ask.mock_calls])
-        # One that knows of looks alone has these.
-        peers = {**look, 'peers': [{'id': examples.make_id(10), 'port': 1025,
-                                    'address': '10.0.0.20'}]}
-        document = examples.make_document(look=peers)
-        for refusals, told in ((1, look), (2, None)):
-            with mock.patch.object(
-                    self.client, '_ask', autospec=True, side_effect=[
-                        *[refused] * refusals,
-                        {'version': 7, 'changed': True}]) as ask:
-                self.assertTrue(self.client.put_vip(VIP_ID, document))
-            self.assertEqual(told, ask.mock_calls[-1].args[3].get('look'))
-            self.assertEqual(refusals + 1, ask.call_count)
-        # What is wrong in another way stays so.
-        for raw, count in ((look, 2), (None, 1)):
-            document = examples.make_document(**{'look': raw} if raw else {})
-            with mock.patch.object(self.client, '_ask', autospec=True,
-                                   side_effect=refused) as ask:
-                self.assertRaises(exceptions.DistributorRejected,
-                                  self.client.put_vip, VIP_ID, document)
-            self.assertEqual(count, ask.call_count)
-
     def test_transition(self):
         found = {'version': 7, 'base': {}, 'current': {}, 'age': 1.5}
         self.server.answer = http(200, found)
@@ -214,7 +181,7 @@ class TestClient(ClientTestCase):
         line, body = self.request()
         self.assertEqual((f'PUT /v1/vips/{VIP_ID}/transition', found),
                          (line, json.loads(body)))
-        # Of a release before.
+        # It does not know the path.
         self.server.answer = http(404, {'error': 'x', 'code': 'NOT_FOUND'})
         self.assertRaises(exceptions.DistributorOtherVersion,
                           self.client.get_transition, VIP_ID)

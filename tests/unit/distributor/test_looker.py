@@ -724,7 +724,7 @@ class TestHangs(LookedAtTestCase):
         self.assertIn(look_rules.HANGS, self.get_errors())
 
     def test_nobody_is_admitted(self):
-        """As by a security group, or a member of an older release."""
+        """As by a security group."""
         self.follow()
         self.network.shut.add(self.macs[0])
         self.network.refusing.add(self.macs[1])

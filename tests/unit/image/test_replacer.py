@@ -109,7 +109,7 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.wait_until(done)
 
     def idle(self):
-        return not self.replacer._count()
+        return not self.replacer._crew.keys()
 
     def test_topology_with_a_way_of_its_own(self):
         """Whatever the mode: neither Process nor Stock is asked."""
@@ -209,8 +209,7 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.ask_for('a', 'b')
         self.replacer.run_once()
         self.wait_until(lambda: len(self.begun) == 2)
-        idle, busy = (works[0] for _thread, works in
-                      self.replacer._running.values())
+        idle, busy = self.replacer._works.values()
         idle.is_idle, busy.is_idle = True, False
         self.replacer.stop(0)
         self.assertEqual([True, False], [

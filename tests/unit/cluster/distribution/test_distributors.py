@@ -86,7 +86,7 @@ class TestApply(distributors.DistributorTestCase):
         self.assertWhole(self.active)
 
     def test_who_stands_by_does_not_know_of_that(self):
-        """As one of a release before, or who just died."""
+        """As one who just died."""
         error = exceptions.DistributorOtherVersion('no such path')
         for fake, name in ((self.active, 'get_transition'),
                            (self.other, 'put_transition')):

@@ -26,7 +26,7 @@ def make_cluster(version=7, affinity=cluster_repo.FLOW):
         id='c', cluster_name='web', desired_size=4, min_size=2, cooldown=0,
         load_balancer_id='lb', distributor='hmsync_ovs',
         provisioning_status='ACTIVE', operating_status='ONLINE',
-        enabled=True, cluster_type='hmsync', affinity=affinity,
+        enabled=True, cluster_type='reference', affinity=affinity,
         peer_group_size=2, standby=0, version=version, claimed_by=None,
         claim_expires_at=None, created_at=NOW, updated_at=NOW, now=NOW, size=4,
         resized_at=None)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import types
+
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.distribution import documents
 from tests.unit.cluster import distributors
@@ -43,14 +45,23 @@ class TestPinTimeout(distributors.DistributorTestCase):
         member_repo.set_state(self.engine, first.id, (member_repo.DRAINING,),
                               member_repo.FAILED)
         self.assertEqual(80, self.choose(cluster_id))
-        # Of one that a release before has made it is not known.
-        self.execute('UPDATE hmsync_cluster_member SET idle_timeout = NULL')
-        self.assertEqual(3600, self.choose(cluster_id))
+
+    def test_idle_timeout(self):
+        def make(client=50000, connect=5000, member=50000, inspect=0):
+            return types.SimpleNamespace(
+                timeout_client_data=client, timeout_member_connect=connect,
+                timeout_member_data=member, timeout_tcp_inspect=inspect)
+
+        for expected, *listeners in (
+                (0,), (75, make()), (3600, make(), make(client=3600000)),
+                (3625, make(member=3600000)), (85, make(inspect=10000)),
+                (76, make(inspect=1)),
+                # Without end, or what Octavia says.
+                (2 ** 31 - 1, make(), make(client=0)),
+                (2 ** 31 - 1, make(member=None)),
+                (2 ** 31 - 1, make(client=10 ** 15))):
+            self.assertEqual(expected, documents.get_idle_timeout(listeners))
 
     def choose(self, cluster_id):
         return documents.choose_pin_timeout(
             member_repo.get_of_cluster(self.engine, cluster_id), 3600)
-
-    def execute(self, text):
-        with self.engine.begin() as connection:
-            connection.exec_driver_sql(text)

@@ -159,12 +159,12 @@ class TestWatcher(SightTestCase):
         self.assertEqual({}, self.seen())
         self.assertEqual([], self.woken)
 
-    def test_a_release_before(self):
+    def test_another_version_of_the_api(self):
         self.note(0, 'DOWN', 'silent')
         self.watcher.hear()
         self.fake.error = exceptions.DistributorOtherVersion('no such path')
         self.assertEqual(60, self.watcher.hear())
-        # Nobody is DOWN for good because it was of a newer one before.
+        # No member stays DOWN because the distributor spoke it before.
         self.assertEqual({}, self.seen())
         self.fake.error = None
         self.watcher.hear()
@@ -333,32 +333,6 @@ class TestLooks(SightTestCase):
                 self.ports.get_addresses(document.port.id),
                 document.look.addresses)
 
-    def test_addresses_of_before(self):
-        """Of a cluster that a release before has made."""
-        for vip in vip_repo.get_all(self.engine):
-            vip_repo.set_port(self.engine, vip.id, vip.port_id, vip.mac,
-                              vip.mtu)
-        cluster_repo.set_ports(self.engine, self.cluster_id, [80])
-        self.subject.apply(self.cluster_id)
-        self.assertIsNone(self.fake.documents[self.cluster_id].look)
-        self.watch.look()
-        self.assertEqual(
-            (80,), self.fake.documents[self.cluster_id].look.ports)
-
-    def test_a_distributor_of_before(self):
-        """It is told anew once it is of this release."""
-        cluster_repo.set_ports(self.engine, self.cluster_id, [80])
-        self.subject.apply(self.cluster_id)
-        document = self.fake.documents[self.cluster_id]
-        plain = document.__class__(**{**vars(document), 'look': None})
-        self.fake.documents[self.cluster_id] = plain
-        self.watch.look()
-        self.assertEqual(document, self.fake.documents[self.cluster_id])
-        version = self.get_version(self.cluster_id)
-        self.now += 100
-        self.watch.look()
-        self.assertEqual(version, self.get_version(self.cluster_id))
-
     def test_connections(self):
         cluster_repo.set_ports(self.engine, self.cluster_id, [80])
         told, silent, well = self.members
@@ -430,22 +404,6 @@ class TestLooks(SightTestCase):
             self.assertEqual(
                 expected, looks.choose_count(told, remembered, rest),
                 (told, remembered, rest))
-
-    def test_idle_timeout(self):
-        def make(client=50000, connect=5000, member=50000, inspect=0):
-            return types.SimpleNamespace(
-                timeout_client_data=client, timeout_member_connect=connect,
-                timeout_member_data=member, timeout_tcp_inspect=inspect)
-
-        for expected, *listeners in (
-                (0,), (75, make()), (3600, make(), make(client=3600000)),
-                (3625, make(member=3600000)), (85, make(inspect=10000)),
-                (76, make(inspect=1)),
-                # Without end, or what Octavia says.
-                (2 ** 31 - 1, make(), make(client=0)),
-                (2 ** 31 - 1, make(member=None)),
-                (2 ** 31 - 1, make(client=10 ** 15))):
-            self.assertEqual(expected, looks.get_idle_timeout(listeners))
 
     def test_choose_ports(self):
         class Listener:

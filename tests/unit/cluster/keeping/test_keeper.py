@@ -62,9 +62,8 @@ class TestClusterKeeper(base.TestCase):
 
     def run_once(self):
         self.keeper.run_once()
-        for thread in [*self.keeper._running.values(),
-                       *self.keeper._urgent.values()]:
-            thread.join(30)
+        self.keeper._running.join(30)
+        self.keeper._urgent.join(30)
 
     def test_done(self):
         self.due = ['a', 'b']
@@ -98,7 +97,7 @@ class TestClusterKeeper(base.TestCase):
         for self.results['a'] in [exceptions.NotPossible('one')] * 3 + [
                 ValueError('two'), ValueError('two'), None,
                 exceptions.NotPossible('one')]:
-            self.keeper._pauses.clear()
+            self.keeper._pauses.keep(lambda key: False)
             self.run_once()
         self.assertEqual(['Cluster a: one', 'Cluster a:', 'Cluster a: one'], [
             line for line in log.output.splitlines()
@@ -194,10 +193,10 @@ class TestClusterKeeper(base.TestCase):
         self.results = dict.fromkeys(self.due, lambda: goes_on.wait(30))
         self.keeper.run_once()
         self.keeper.run_once()
-        self.assertEqual(cluster_keeper.AT_ONCE, len(self.keeper._running))
+        self.assertEqual(cluster_keeper.AT_ONCE,
+                         len(self.keeper._running.keys()))
         goes_on.set()
-        for thread in list(self.keeper._running.values()):
-            thread.join(30)
+        self.keeper._running.join(30)
         # One after the other where it is the same.
         self.assertEqual(len(set(self.ran)), len(self.ran))
 
@@ -206,6 +205,6 @@ class TestClusterKeeper(base.TestCase):
         self.results['a'] = lambda: self.stopping.wait(30)
         self.keeper.run_once()
         self.keeper.stop(timeout=30)
-        self.assertFalse(self.keeper._running)
+        self.assertEqual(set(), self.keeper._running.keys())
         self.keeper.run_once()
         self.assertEqual(['a'], self.ran)

@@ -103,10 +103,9 @@ class TestReplace(ReplaceTestCase):
         self.assertIn('Warning: Image ids: Octavia has no image_id', err)
 
     def test_nobody_is_up(self):
-        """One of an earlier release is, which does not know this."""
         lb_id = self.add('old')
-        self.make_older(models.HouseKeeper, 'replacer_at', 100000)
-        self.refuse('No octavia-housekeeping of this release', lb_id)
+        self.make_older(models.HouseKeeper, 'keepalive_at', 100000)
+        self.refuse('No octavia-housekeeping has given a sign', lb_id)
 
     def test_timeout_without_wait(self):
         code, _out, err = self.run_command('image', 'replace', 'web',
@@ -297,12 +296,12 @@ class TestWait(ReplaceTestCase):
     def test_housekeeping_ends(self):
         """It is said, once, and waited for."""
         code, lines, _err = self.wait(
-            lambda: self.make_older(models.HouseKeeper, 'replacer_at', 99999),
+            lambda: self.make_older(models.HouseKeeper, 'keepalive_at', 99999),
             lambda: None,
             lambda: keeper_repo.touch(self.engine, 'keeper', ()),
             self.claim, self.finish('DONE'))
         self.assertEqual(0, code)
-        self.assertEqual(1, sum('no housekeeper replaces' in x for x in lines))
+        self.assertEqual(1, sum('no amphora is replaced' in x for x in lines))
 
     def test_database_goes_away(self):
         """It is waited for."""

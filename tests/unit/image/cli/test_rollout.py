@@ -220,7 +220,7 @@ class TestStart(RolloutTestCase):
         self.plan(*argv)
         self.assertNotIn('are replaced at once', self.err)
         self.assertIn('at least 2 min', self.err)
-        self.make_older(models.HouseKeeper, 'replacer_at', 100000,
+        self.make_older(models.HouseKeeper, 'keepalive_at', 100000,
                         host='another keeper')
         _out, err = self.start(*argv)
         self.assertIn(said, err)
@@ -257,7 +257,7 @@ class TestStart(RolloutTestCase):
 
     def test_nobody_replaces(self):
         self.add('old')
-        self.make_older(models.HouseKeeper, 'replacer_at', 100000)
+        self.make_older(models.HouseKeeper, 'keepalive_at', 100000)
         self.assertFails('no amphora would be replaced: start one',
                          'image', 'rollout', 'start')
 
@@ -387,11 +387,11 @@ class TestOthers(RolloutTestCase):
 
     def test_watch_while_nobody_is_up(self):
         self.start()
-        self.make_older(models.HouseKeeper, 'replacer_at', 100000)
+        self.make_older(models.HouseKeeper, 'keepalive_at', 100000)
         code, out, err = self.run_command('image', 'rollout', 'watch',
                                           '--timeout', '0.01')
         self.assertEqual(1, code)
-        self.assertIn('no housekeeper replaces amphorae', out)
+        self.assertIn('no amphora is replaced', out)
 
     def test_watch_is_interrupted(self):
         self.start()

@@ -325,9 +325,8 @@ class TestCheck(_TestCase):
 
     def test_older_health_managers(self):
         self.register('hm2', 2, release='0.0.1.dev1')
-        # From before it was recorded.
-        self.register('hm3', 3, release=None)
-        self.check(1, 'The health managers hm2 (0.0.1.dev1), hm3 (unknown) '
+        self.register('hm3', 3, release='0.0.1.dev2')
+        self.check(1, 'The health managers hm2 (0.0.1.dev1), hm3 (0.0.1.dev2) '
                       'run an older release')
         self.make_older(models.HealthManager, 'keepalive_at', 100, host='hm2')
         self.make_older(models.HealthManager, 'keepalive_at', 100, host='hm3')
@@ -403,6 +402,7 @@ class TestClusters(_TestCase):
             def get_status(self):
                 return {'status': 'OFFLINE' if url in case.broken
                         else 'ONLINE', 'error': 'no Open vSwitch',
+                        'load': None,
                         'certificates': case.ends.get(url, {})}
 
         return Client()
@@ -528,7 +528,7 @@ class TestClusters(_TestCase):
         self.assertEqual('Warning', code)
         self.assertEqual(2, details.count('a certificate of its API ends'))
         self.assertIn('one: ', details)
-        # One of a release that does not say.
+        # Without TLS there is none.
         self.ends.clear()
         self.assertEqual(('Success', None), self.distributors())
 

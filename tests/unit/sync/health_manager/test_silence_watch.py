@@ -97,8 +97,12 @@ class TestSilenceWatch(sqlite.SqliteMixin, amphora.AmphoraCases):
 
     def test_another_list_that_it_may_use(self):
         silent = self.add_silent()
-        self.change(silent, adopted_at=None,
-                    previous_ip_port_lists=', '.join(OTHER))
+        self.change(silent, adopted_at=None)
+        with self.engine.begin() as connection:
+            connection.execute(sa.insert(models.PreviousList), [{
+                'amphora_id': amphora_id, 'number': 1,
+                'controller_ip_port_list': ', '.join(OTHER)}
+                for amphora_id in silent])
         self.alive.difference_update(OTHER)
         self.assertEqual(silent, self.find())
 

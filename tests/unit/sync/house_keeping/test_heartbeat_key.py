@@ -157,7 +157,7 @@ class TestNewKey(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertUploads('hk1', 'hk2')
 
     def test_a_list_that_does_not_tell(self):
-        """Of an earlier release."""
+        """Published before anybody could tell."""
         generation_repo.publish(self.engine, self.newest.number + 1,
                                 self.newest.slots, '', 'earlier')
         self.assertUploads('hk1', 'hk2')

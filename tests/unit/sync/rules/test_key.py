@@ -148,15 +148,19 @@ class TestChoose(base.TestCase):
         self.assertIs(key.Obstacle.NOBODY_LISTENS,
                       keys.find_obstacle(NEW, None))
 
-    def test_a_list_of_an_earlier_release(self):
+    def test_a_list_that_does_not_tell(self):
         members = [make(1, OLD), make(2, NEW)]
         self.assertIsNone(make_keys(None, (OLD, NEW), members).choose())
         self.assertEqual(NEW, make_keys(None, (NEW,), members).choose())
-        earlier = make_keys(None, (None,), members[:1])
-        self.assertIsNone(earlier.find_obstacle(OLD, None))
-        self.assertIsNotNone(earlier.find_obstacle(NEW, None))
-        mixed = make_keys(None, (None,), members)
-        self.assertIsNotNone(mixed.find_obstacle(OLD, None))
+        keys = make_keys(None, (OLD,), members)
+        self.assertIsNone(keys.find_obstacle(OLD, None))
+        self.assertIsNotNone(keys.find_obstacle(NEW, None))
+        # No housekeeper is up.
+        keys = make_keys(None, (), members[:1])
+        self.assertIsNone(keys.find_obstacle(OLD, None))
+        self.assertIsNotNone(keys.find_obstacle(NEW, None))
+        keys = make_keys(None, (), members)
+        self.assertIsNotNone(keys.find_obstacle(OLD, None))
 
     def test_without_the_plugin_nobody_can_tell(self):
         """Files pin health managers of which no key is known."""

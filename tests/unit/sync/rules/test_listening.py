@@ -108,8 +108,7 @@ class TestListeners(base.TestCase):
             dataclasses.replace(cases.make_member(
                 1, age=30.0, online_for=30.0), restart_took=25)))
 
-    def test_no_release_has_told(self):
-        """Rows of a release that knows nothing of restarts."""
+    def test_nothing_is_known_of_restarts(self):
         for age, may in ((19, True), (21, False)):
             self.assertEqual((False, False, may), self.answers(
                 cases.make_member(1, member.OFFLINE, age),

@@ -185,7 +185,6 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual((4, OWN), (row.generation, row.key_digest))
 
     def test_a_key_of_which_nothing_is_known(self):
-        """An earlier release uploaded the list; with which key?"""
         self.add(1)
         self.run_batch()
         with self.engine.begin() as connection:
