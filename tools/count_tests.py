@@ -2,18 +2,17 @@
 
 """Counts what "tools/test.sh" ran, for it; see there.
 
-    count_tests.py failed FIRST ENVIRONMENT=REPORT...
-    count_tests.py report FIRST ENVIRONMENT=REPORT... < tests that passed alone
+    count_tests.py failed ENVIRONMENT=REPORT...
+    count_tests.py report ENVIRONMENT=REPORT... < tests that passed alone
 
-FIRST is the number of the first run that stestr recorded. Each environment of
-tox ran the unit tests and then functional ones; REPORT is its --result-json.
-"failed" prints the environment and the name of each test that failed, and that
-can be run again; "report" reads such lines and prints the result.
+REPORT is what run_beside.py wrote in that environment of tox: it ran unit
+tests and functional ones. "failed" prints the environment and the name of each
+test that failed, and that can be run again; "report" reads such lines and
+prints the result.
 """
 
 import collections
 import json
-import os
 import sys
 
 from stestr.repository import abstract
@@ -27,59 +26,50 @@ MOST = 20
 Results = collections.namedtuple('Results', 'passed failed skipped')
 
 
-def read_results(first, environments):
+def read_report(path):
+    """Read what run_beside.py wrote; nothing where it did not come so far."""
+    try:
+        with open(path) as report:
+            return json.load(report)
+    except (OSError, ValueError):
+        return {'checks': {'set-up': 1}, 'runs': {}}
+
+
+def read_results(runs):
     """Read what stestr recorded.
 
     A test that was started and never ended (its process died) has failed.
 
-    :returns: a list of (environment, Results of one run), in their order; it
-              has fewer runs if fewer were recorded.
+    :param runs: {kind: what the report has of it}.
+    :returns: a list of Results, of what was recorded.
     """
-    try:
-        repository = util.get_repo_open(repo_url='.')
-        numbers = range(first, repository.count())
-    except abstract.RepositoryNotFound:
-        return []
-    runs = []
-    for number, environment in zip(
-            numbers, [each for each in environments for _ in range(RUNS)],
-            strict=False):
-        passed, failed, skipped = [], [], []
-
-        def sort(test, passed=passed, failed=failed, skipped=skipped):
-            if test['status'] in ('success', 'xfail'):
-                passed.append(test['id'])
-            elif test['status'] == 'skip':
-                skipped.append(test['id'])
-            elif test['status'] != 'exists':
-                failed.append(test['id'])
-
-        result = testtools.StreamToDict(sort)
-        result.startTestRun()
-        repository.get_test_run(number).get_test().run(result)
-        result.stopTestRun()
-        runs.append((environment, Results(passed, failed, skipped)))
-    return runs
+    results = []
+    for run in runs.values():
+        try:
+            repository = util.get_repo_open(repo_url=run['repository'])
+        except abstract.RepositoryNotFound:
+            continue
+        for number in range(run['first'], repository.count()):
+            results.append(read_run(repository.get_test_run(number)))
+    return results
 
 
-def find_failed_checks(environment, path):
-    """Name what failed in an environment, other than tests.
+def read_run(run):
+    passed, failed, skipped = [], [], []
 
-    :param path: of what tox reported; there is none where tox could not run.
-    """
-    try:
-        with open(path) as report:
-            found = json.load(report)['testenvs'][environment]
-        if found['result']['success']:
-            return []
-        failed = [os.path.basename(each['command'][0])
-                  for each in found['test'] if each['retcode']]
-        failed += [None for each in found['setup'] if each['retcode']]
-    except (OSError, ValueError, LookupError):
-        failed = []
-    # Not only tests failed, or nobody knows what did.
-    return ([name or 'set-up' for name in failed if name != 'stestr']
-            if failed else ['set-up'])
+    def sort(test):
+        if test['status'] in ('success', 'xfail'):
+            passed.append(test['id'])
+        elif test['status'] == 'skip':
+            skipped.append(test['id'])
+        elif test['status'] != 'exists':
+            failed.append(test['id'])
+
+    result = testtools.StreamToDict(sort)
+    result.startTestRun()
+    run.get_test().run(result)
+    result.stopTestRun()
+    return Results(passed, failed, skipped)
 
 
 def print_failed(runs):
@@ -122,16 +112,19 @@ def print_report(runs, checks, passed_alone):
     return not failed and not any(checks.values()) and took_place == expected
 
 
-def main(task, first, *reports):
-    paths = dict(each.split('=', 1) for each in reports)
-    runs = read_results(int(first), paths)
+def main(task, *paths):
+    reports = {name: read_report(path) for name, path in (
+        each.split('=', 1) for each in paths)}
+    runs = [(name, results) for name, report in reports.items()
+            for results in read_results(report['runs'])]
     if task == 'failed':
         print_failed(runs)
         return 0
     passed_alone = {tuple(line.split()) for line in sys.stdin}
     return 0 if print_report(
-        runs, {environment: find_failed_checks(environment, path)
-               for environment, path in paths.items()}, passed_alone) else 1
+        runs, {name: [check for check, status in report['checks'].items()
+                      if status] for name, report in reports.items()},
+        passed_alone) else 1
 
 
 if __name__ == '__main__':

@@ -315,7 +315,7 @@ class Cloud(fixtures.Fixture):
         return [*self.controllers, *amphorae, *(
             amphora.haproxy for amphora in amphorae if amphora.haproxy)]
 
-    def wait_until_ready(self, timeout=120):
+    def wait_until_ready(self, timeout=waiting.LIMIT):
         """Wait until every process that runs now serves."""
         running = [child for child in self.processes if child.running]
         waiting.wait_for(
@@ -325,7 +325,7 @@ class Cloud(fixtures.Fixture):
             timeout, processes=running)
 
     def wait_until_known(self, addresses, amphora_ids=None, since=None,
-                         timeout=60):
+                         timeout=waiting.LIMIT):
         """Wait until each amphora has sent to each address, and is recorded.
 
         :param addresses: 'ip:port' of health managers
@@ -336,7 +336,7 @@ class Cloud(fixtures.Fixture):
                                       self._running(self.controllers))
         self.wait_until_recorded(amphora_ids, timeout)
 
-    def wait_until_recorded(self, amphora_ids, timeout=60):
+    def wait_until_recorded(self, amphora_ids, timeout=waiting.LIMIT):
         """Wait until a health manager has recorded each amphora."""
         waiting.wait_for(
             lambda: amphora_ids <= set(self.records.health_ages()),

@@ -53,7 +53,7 @@ class ClusterOctavia(octavia.Octavia):
         waiting.wait_for(
             lambda: all(each.is_ready()
                         for each in self.distributors.values()),
-            'distributors', 60, processes=list(self.distributors.values()))
+            'distributors', processes=list(self.distributors.values()))
 
     def _add_distributor(self, number, host):
         node = self.networking.chassis[host]

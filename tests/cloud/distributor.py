@@ -158,5 +158,5 @@ class Distributor(process.ChildProcess):
         """Wait until its data plane has exactly these."""
         waiting.wait_for(
             lambda: self.list_forwarded() == sorted(vip_ids),
-            f'sign of {vip_ids} in the data plane of {self.host}', 60,
+            f'sign of {vip_ids} in the data plane of {self.host}',
             processes=[self])

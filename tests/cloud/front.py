@@ -97,7 +97,7 @@ class Workers(fixtures.Fixture):
         for client in self._clients:
             client.call({}, 'end')
         waiting.wait_for(lambda: len(self._seen) >= count,
-                         lambda: f'{count} messages beside {self._seen}', 30)
+                         lambda: f'{count} messages beside {self._seen}')
         with self._lock:
             seen, self._seen = self._seen, []
         return seen

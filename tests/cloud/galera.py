@@ -184,7 +184,7 @@ class GaleraCluster(fixtures.Fixture):
             self.useFixture(node)
         self.wait_until_whole()
 
-    def wait_until_whole(self, timeout=120):
+    def wait_until_whole(self, timeout=waiting.LIMIT):
         """Wait until all running nodes see each other and have caught up."""
         running = [node for node in self.nodes if node.running]
         waiting.wait_for(
@@ -195,7 +195,7 @@ class GaleraCluster(fixtures.Fixture):
                 for node in running),
             'whole Galera cluster', timeout, processes=running)
 
-    def wait_until_even(self, timeout=60):
+    def wait_until_even(self, timeout=waiting.LIMIT):
         """Wait until all nodes have applied all, while nobody writes.
 
         A node that is killed in the middle of a change of a schema has lost

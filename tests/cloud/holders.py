@@ -98,7 +98,7 @@ class Holders(fixtures.Fixture):
         present = {instance.instance_id for instance in
                    list(self._compute.instances.values())
                    if instance.state == 'ACTIVE'}
-        waiting.wait_for(lambda: present <= self._told, 'addresses', 30)
+        waiting.wait_for(lambda: present <= self._told, 'addresses')
         self._since = time.time()
         self.addCleanup(self.stop)
 

@@ -128,13 +128,13 @@ class Member(Machine):
         waiting.wait_for(
             lambda: not self.namespace.run('ip', '-6', 'address', 'show',
                                            'tentative').stdout,
-            f'IPv6 of {self.name}', 60)
+            f'IPv6 of {self.name}')
         self.server = self._start('http', sys.executable, '-ISc', _SERVER,
                                   self.name)
         # Who is told of it finds it ready.
         waiting.wait_for(
             lambda: ':80 ' in self.namespace.run('ss', '-Htln').stdout,
-            f'server of {self.name}', 60, processes=[self.server])
+            f'server of {self.name}', processes=[self.server])
 
     def kill(self):
         """Cut its power: it sends nothing any more."""
@@ -224,7 +224,7 @@ class Connections(Probe):
         super().__init__(child)
         self._number = number
 
-    def wait_until_open(self, timeout=60):
+    def wait_until_open(self, timeout=waiting.LIMIT):
         """Wait until each has got an answer, or failed; returns self."""
         def all_open():
             held = self.report()

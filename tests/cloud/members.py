@@ -110,5 +110,5 @@ class Member(fixtures.Fixture):
                 raise RuntimeError(f'{status}: {said}')
             return True
 
-        waiting.wait_for(plug, 'answer of the agent', 120,
+        waiting.wait_for(plug, 'answer of the agent',
                          processes=[self.instance])

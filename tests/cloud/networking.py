@@ -129,7 +129,7 @@ class OVS(_Nodes):
                     (agent.host, agent.agent_type)
                     for agent in connection.network.agents()
                     if agent.is_alive},
-                'agents', 120, processes=self.processes)
+                'agents', processes=self.processes)
 
 
 KINDS = {'bridges': Bridges, 'ovn': OVN, 'ovs': OVS}

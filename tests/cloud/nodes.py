@@ -103,7 +103,7 @@ class Node(fixtures.Fixture):
 
     def wait_until_ready(self):
         waiting.wait_for(self.is_ready, f'integration bridge of {self.host}',
-                         120, processes=self.agents)
+                         processes=self.agents)
 
     def plug(self, namespace, name, port_id, mac, bridge='br-int', up=True):
         """Connect another namespace, such as an amphora, as a port.

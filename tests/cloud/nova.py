@@ -272,7 +272,7 @@ class Nova(fixtures.Fixture):
         self._neutron.add_agent(host)
         self.computes[host] = self._run('nova-compute', host)
 
-    def wait_until_ready(self, connection, timeout=180):
+    def wait_until_ready(self, connection, timeout=waiting.LIMIT):
         """Wait until instances can be on each host.
 
         :param connection: one of openstacksdk to it.

@@ -271,7 +271,7 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
     def processes(self):
         return [child for child in self.controllers if child.running]
 
-    def wait_until_ready(self, timeout=120):
+    def wait_until_ready(self, timeout=waiting.LIMIT):
         """Wait until every controller serves, with a list of addresses."""
         waiting.wait_for(
             lambda: all(child.is_ready() for child in self.processes),
@@ -288,7 +288,7 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
         newest = generation_repo.get_newest(self.engine)
         return newest and len(newest.addresses) == len(self.health_managers)
 
-    def wait_for(self, condition, what, timeout=60):
+    def wait_for(self, condition, what, timeout=waiting.LIMIT):
         return waiting.wait_for(condition, what, timeout,
                                 processes=self.processes)
 
@@ -341,7 +341,7 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
             name=name, project_id=neutron.PROJECT_ID, **kwargs)
         return self.wait_until_active(made.id) if wait else made
 
-    def wait_until_active(self, load_balancer_id, timeout=120):
+    def wait_until_active(self, load_balancer_id, timeout=waiting.LIMIT):
         """Wait until nobody works at a load balancer.
 
         :raises AssertionError: it is in ERROR.

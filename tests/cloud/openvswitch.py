@@ -138,7 +138,7 @@ class OpenVswitch(fixtures.Fixture):
             self.directory, env=self.environment, cwd=self.directory))
 
     def _wait_for(self, condition, child):
-        waiting.wait_for(condition, f'sign of {child.name}', 60,
+        waiting.wait_for(condition, f'sign of {child.name}',
                          processes=[child])
 
     def vsctl(self, *arguments):

@@ -43,7 +43,7 @@ class Central(fixtures.Fixture):
                 f'--remote=p{self.connection(name)}')
             waiting.wait_for(
                 lambda: os.path.exists(f'{self.directory}/{name}.sock'),
-                f'socket of ovn-{name}', 20, processes=[child])
+                f'socket of ovn-{name}', processes=[child])
         for name in ('nb', 'sb'):
             process.run(f'ovn-{name}ctl', f'--db={self.connection(name)}',
                         'init')

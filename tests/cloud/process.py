@@ -183,7 +183,7 @@ class ChildProcess(fixtures.Fixture):
         """Whether it serves; subclasses know better."""
         return self.running
 
-    def wait_until_ready(self, timeout=120):
+    def wait_until_ready(self, timeout=waiting.LIMIT):
         waiting.wait_for(self.is_ready, f'sign of {self.name} being ready',
                          timeout, processes=[self])
         return self

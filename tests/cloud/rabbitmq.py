@@ -54,7 +54,7 @@ class RabbitMQServer(process.ChildProcess):
             env=self.env, cwd=self._directory))
         waiting.wait_for(
             lambda: network.tcp_port_is_open('127.0.0.1', self._epmd_port),
-            'port mapper', 60, processes=[mapper])
+            'port mapper', processes=[mapper])
         super()._setUp()
 
     @staticmethod
@@ -99,7 +99,7 @@ class RpcClient:
         self._transport.cleanup()
 
 
-def wait_until_logged(child, text, since=0, timeout=120):
+def wait_until_logged(child, text, since=0, timeout=waiting.LIMIT):
     """Wait for a text in the log of a process.
 
     :param since: length of its log before.

@@ -161,8 +161,8 @@ class Sniffer(fixtures.Fixture):
         return {(amphora_id, address) for amphora_id in amphora_ids
                 for address in addresses} - seen
 
-    def wait_until_heard(self, amphora_ids, addresses, since=0, timeout=60,
-                         processes=()):
+    def wait_until_heard(self, amphora_ids, addresses, since=0,
+                         timeout=waiting.LIMIT, processes=()):
         """Wait until each amphora has sent to each of the addresses.
 
         :returns: the time of the last of those first heartbeats

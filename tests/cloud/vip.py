@@ -92,7 +92,7 @@ class Vip(fixtures.Fixture):
         for port in self.ports.values():
             waiting.wait_for(
                 lambda: api.get_port(port.id).status == 'ACTIVE',
-                f'ACTIVE {port.name}', 30)
+                f'ACTIVE {port.name}')
 
     def _make_security(self):
         """What the ports of distributors may send and get."""

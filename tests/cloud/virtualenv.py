@@ -12,6 +12,7 @@ import sysconfig
 
 from packaging import requirements
 
+from tests.cloud import isolation
 from tests.cloud import process
 
 # tools/demo.sh has all of its own elsewhere.
@@ -44,7 +45,8 @@ def make(name, *requirements, setup=None):
         if not made_for.exists() or made_for.read_text() != wanted:
             shutil.rmtree(venv, ignore_errors=True)
             process.run(sys.executable, '-m', 'venv', venv)
-            process.run(venv / 'bin/pip', 'install', '-q', *requirements)
+            process.run(*isolation.outside(
+                venv / 'bin/pip', 'install', '-q', *requirements))
             if setup:
                 process.run(venv / 'bin/python', '-c', setup, venv)
             made_for.write_text(wanted)

@@ -2,22 +2,51 @@
 
 """Waiting for something that another process does."""
 
+import functools
+import hashlib
+import os
 import time
+
+# Seconds in which anything happens on a quiet machine of the kind that the
+# tests were written on; what ends early ends the wait, so that there is no
+# need to say less.
+LIMIT = 240
+# What the calculation below takes there.
+_SECONDS = 0.03
+_LARGEST = 5
 
 
 class WaitTimeout(AssertionError):
     """What was waited for did not come in time."""
 
 
-def wait_for(condition, what, timeout, interval=0.1, processes=()):
+@functools.cache
+def get_factor():
+    """How many times longer than on that machine everything takes here.
+
+    By a calculation and by what runs beside the tests, when first asked: all
+    waits of a process then have the same measure.
+    """
+    began, digest = time.process_time(), b''
+    for _ in range(60000):
+        digest = hashlib.sha256(digest).digest()
+    slowness = (time.process_time() - began) / _SECONDS
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return min(max(1, slowness) * max(1, load), _LARGEST)
+
+
+def wait_for(condition, what, timeout=LIMIT, interval=0.1, processes=()):
     """Poll until condition() is true, and return its value.
 
     :param what: what is waited for, as the rest of "no ... within 5 s"; a
                  callable is asked at the time of the failure
+    :param timeout: seconds on a quiet machine, see get_factor(); for what is
+                    to happen sooner than all else, or not at all
     :param processes: child processes concerned; the wait ends at once when
                       one of them has ended, and the error shows their logs
     :raises WaitTimeout: with the tail of the logs of those processes
     """
+    timeout *= get_factor()
     deadline = time.monotonic() + timeout
     while True:
         value = condition()
@@ -29,7 +58,7 @@ def wait_for(condition, what, timeout, interval=0.1, processes=()):
             break
         time.sleep(interval)
     what = what() if callable(what) else what
-    message = [f'no {what} within {timeout} s' if late else
+    message = [f'no {what} within {timeout:.0f} s' if late else
                f'no {what}: {ended[0].name} has ended']
     for process in ended or processes:
         message.append(f'--- {process.name}: end of {process.log_path}')

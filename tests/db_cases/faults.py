@@ -5,6 +5,7 @@
 import dataclasses
 import datetime
 import functools
+import re
 import types
 
 from oslo_db import api as oslo_db_api
@@ -19,6 +20,9 @@ from tests.db_cases import calls
 
 _NEWS = models.ClusterNews.__tablename__
 COMMIT = 'COMMIT'
+_WRITES = re.compile(
+    r'\s*(?:INSERT\s+(?:\w+\s+)*?INTO|UPDATE|DELETE\s+FROM)\s+[`"]?(\w+)',
+    re.IGNORECASE)
 
 
 def _plain(value):
@@ -47,6 +51,8 @@ class _Statements:
 
     def __init__(self, engine):
         self.seen = []
+        # Tables that a statement has written since this was cleared.
+        self.written = set()
         self._strike = self._strike_at = None
         self._commit = engine.dialect.do_commit
         engine.dialect.do_commit = self._on_commit
@@ -68,6 +74,7 @@ class _Statements:
 
     def _is_struck(self, statement):
         self.seen.append(statement)
+        self.written.update(_WRITES.findall(statement))
         return self._strike and len(self.seen) == self._strike_at
 
     def _on_statement(self, method, cursor, statement, parameters, context):
@@ -105,7 +112,7 @@ class FaultChecks(calls.Calls):
         self.patch(oslo_db_api, 'time',
                    types.SimpleNamespace(sleep=lambda seconds: None))
         # One that nothing strikes, and that keeps its connections.
-        self.safe_engine = api.create_engine(self.conf)
+        self.safe_engine = self.create_engine()
         self.addCleanup(self.safe_engine.dispose)
         self.records = records.Records(self.safe_engine)
         self.statements = _Statements(self.engine)
@@ -115,36 +122,55 @@ class FaultChecks(calls.Calls):
         self.kept_tables = [self.records.tables[name] for name in
                             ('load_balancer', 'amphora', 'listener')]
 
-    def _look(self):
-        """All rows, by table and primary key."""
+    def _look(self, names=None):
+        """Rows, by table and primary key.
+
+        :param names: of the tables; None for all.
+        """
         rows = {}
         with self.safe_engine.connect() as connection:
-            for table in (*self.tables, *self.kept_tables):
+            for table in base.find_filled(connection, [
+                    table for table in (*self.tables, *self.kept_tables)
+                    if names is None or table.name in names]):
                 for row in connection.execute(sa.select(table)).mappings():
                     key = tuple(row[c.name] for c in table.primary_key)
                     rows[table.name, key] = dict(row)
         return rows
 
-    def _restore(self, rows):
+    def _restore(self, rows, names):
+        """Have tables be as they were.
+
+        :param rows: as _look() returned them.
+        :param names: of the tables.
+        """
         with self.safe_engine.begin() as connection:
             for table in self.tables:
+                if table.name not in names:
+                    continue
                 connection.execute(sa.delete(table))
                 values = [row for (name, _key), row in rows.items()
                           if name == table.name]
                 if values:
                     connection.execute(sa.insert(table), values)
             for table in self.kept_tables:
+                if table.name not in names:
+                    continue
                 for (name, key), row in rows.items():
                     if name == table.name:
                         connection.execute(
                             sa.update(table).where(table.c.id == key[0])
                             .values(**row))
 
-    def _changes(self, before):
-        """The rows as they are now; of times, whether they are new."""
-        changes = _number_news(self._look(), before)
+    def _compare(self, before, rows):
+        """Of times, only whether they are new.
+
+        :param before: rows as _look() returned them.
+        :param rows: those of later.
+        """
+        changes = _number_news(rows, before)
         octavia = {table.name for table in self.kept_tables}
         for key, row in changes.items():
+            changes[key] = row = dict(row)
             for name, value in row.items():
                 if not isinstance(value, datetime.datetime):
                     continue
@@ -155,11 +181,9 @@ class FaultChecks(calls.Calls):
                     row[name] = 'a time'
         return changes
 
-    def _empty(self):
-        self._restore({})
-        with self.safe_engine.begin() as connection:
-            for name in base.OCTAVIA_TABLES:
-                connection.execute(sa.delete(self.records.tables[name]))
+    def _changes(self, before, names=None):
+        """The rows as they are now, compared."""
+        return self._compare(before, self._look(names))
 
     def check_each(self, check):
         """Call check() for every statement of every call.
@@ -167,10 +191,11 @@ class FaultChecks(calls.Calls):
         :param check: takes a _Call and the number of a statement.
         """
         for function, method in calls.CALLS:
-            self._empty()
+            self.empty()
             call = _Call(self, function, method)
             for number in range(1, len(call.statements) + 1):
                 check(call, number)
+            call.check_the_rest()
 
     def check_that_it_is_retried(self, strike):
         """With this fault a call succeeds, whole.
@@ -230,18 +255,42 @@ class _Call:
         self._case = case
         self._name = method
         self._before = case._look()
-        self._unchanged = case._changes(self._before)
+        self._unchanged = case._compare(self._before, self._before)
+        case.statements.written.clear()
         case.statements.watch()
         self._result = _plain(self.function())
         self.statements = case.statements.seen
         case.statements.watch()
         self._after = case._changes(self._before)
+        # That the statements are read rightly: nothing else has changed.
+        self._check_unchanged(self._after, case.statements.written)
+        self._written = set(case.statements.written)
 
     def __str__(self):
         return self._name
 
+    def _check_unchanged(self, changes, but):
+        """Check all tables but some."""
+        self._case.assertEqual(
+            {key: row for key, row in self._unchanged.items()
+             if key[0] not in but},
+            {key: row for key, row in changes.items() if key[0] not in but},
+            str(self))
+
     def restore(self):
-        self._case._restore(self._before)
+        written = self._case.statements.written
+        self._case._restore(self._before, written)
+        written.clear()
+
+    def _check_after(self, changes, where):
+        self._case.assertEqual(
+            {key: row for key, row in self._after.items()
+             if key[0] in self._looked_at}, changes, where)
+
+    def _look(self):
+        """The changes in the tables which the call has written, or would."""
+        self._looked_at = self._written | self._case.statements.written
+        return self._case._changes(self._before, self._looked_at)
 
     def run(self, strike, number):
         """Make the call with a fault, and check what is there then.
@@ -260,17 +309,19 @@ class _Call:
             where += f' {number}: {self.statements[number - 1]}'
             case.assertGreaterEqual(len(case.statements.seen), number, where)
         case.statements.watch()
-        changes = case._changes(self._before)
+        changes = self._look()
         if error is None:
             case.assertEqual(self._result, _plain(result), where)
-            case.assertEqual(self._after, changes, where)
+            self._check_after(changes, where)
             return None
         case.assertTrue(api.is_database_error(error), f'{where}: {error!r}')
         case.assertNotIn('\n', api.describe(error))
         # What was lost can have been the answer to a commit.
-        self.was_done = changes != self._unchanged
+        self.was_done = changes != {
+            key: row for key, row in self._unchanged.items()
+            if key[0] in self._looked_at}
         if self.was_done:
-            case.assertEqual(self._after, changes, where)
+            self._check_after(changes, where)
         return error
 
     def run_again(self):
@@ -278,5 +329,9 @@ class _Call:
         result = self.function()
         if not self.was_done:
             self._case.assertEqual(self._result, _plain(result), str(self))
-        self._case.assertEqual(
-            self._after, self._case._changes(self._before), str(self))
+        self._check_after(self._look(), str(self))
+
+    def check_the_rest(self):
+        """Check that no fault had it change a table that it never named."""
+        self._check_unchanged(self._case._changes(self._before),
+                              self._written | self._case.statements.written)

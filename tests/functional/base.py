@@ -17,11 +17,6 @@ from tests.cloud import cloud
 from tests.cloud import database
 from tests.cloud import waiting
 
-# Python needs seconds to start a service; two cores, several services.
-START_TIMEOUT = 240
-# From a change to the last upload; much less on an idle machine.
-SYNC_TIMEOUT = 120
-
 
 class FunctionalTestCase(base.BaseTestCase):
     """A cloud with the plugin on, its tables made, nothing started yet."""
@@ -56,7 +51,7 @@ class FunctionalTestCase(base.BaseTestCase):
                     for n in numbers]
         if housekeeping:
             self.housekeeping = self.cloud.add_housekeeping()
-        self.cloud.wait_until_ready(START_TIMEOUT)
+        self.cloud.wait_until_ready()
         return managers
 
     # What the plugin's tables say
@@ -89,7 +84,7 @@ class FunctionalTestCase(base.BaseTestCase):
 
     # Waiting
 
-    def wait_for(self, condition, what, timeout=SYNC_TIMEOUT):
+    def wait_for(self, condition, what, timeout=waiting.LIMIT):
         return waiting.wait_for(
             condition, what, timeout,
             processes=[c for c in self.cloud.controllers if c.running])

@@ -6,7 +6,6 @@ luck, while clients use them."""
 import contextlib
 import functools
 import threading
-import time
 
 from oslo_utils import uuidutils
 
@@ -124,16 +123,11 @@ class FleetTestCase(replacements.ReplacementTestCase):
 
         It ends soon, and what it had claimed is free at once.
         """
-        began = []
-
         def stop(step):
-            began.append(time.monotonic())
             self.house_keeper_at(step).request_stop()
 
         def restart():
             self.assertTrue(self.cloud.housekeeping.stop(30))
-            print('ended after', time.monotonic() - began[0])
-            self.assertLess(time.monotonic() - began[0], 20)
             self.cloud.housekeeping.start()
 
         return self.kill_amid(patterns, stop, restart)

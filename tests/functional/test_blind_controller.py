@@ -4,7 +4,6 @@
 
 import json
 
-from tests.functional import base
 from tests.functional import test_failover_guard
 
 # Nobody listens there: refused at once.
@@ -26,7 +25,7 @@ class BlindControllerTestCase(test_failover_guard.GuardTestCase):
         self.wait_until_synced([old.address])
         self.housekeeping.stop()
         blind = cloud.add_housekeeping('blind', NO_WAY)
-        blind.wait_until_ready(base.START_TIMEOUT)
+        blind.wait_until_ready()
         old.kill_tree()
         new = [cloud.add_health_manager(cloud.address(n)) for n in (2, 3)]
         self.wait_until_published([m.address for m in new])

@@ -95,11 +95,11 @@ class TestCloud(base.BaseTestCase):
         doomed = a_cloud.amphora_ids - {saved.amphora_id}
         waiting.wait_for(lambda: a_cloud.failovers_begun() == doomed,
                          lambda: f'failover of {doomed} alone, but of '
-                         f'{a_cloud.failovers_begun()}', 60,
+                         f'{a_cloud.failovers_begun()}',
                          processes=[new])
         waiting.wait_for(
             lambda: a_cloud.records.health_ages()[saved.amphora_id] < 5,
-            'news of the one that was saved', 30, processes=[new])
+            'news of the one that was saved', processes=[new])
         self.assertEqual(doomed, a_cloud.failovers_begun())
 
 
@@ -128,7 +128,7 @@ class TestListeners(base.BaseTestCase):
                     for beat in a_cloud.sniffer.heartbeats()
                     for listener_id in beat.listeners}
         waiting.wait_for(lambda: heard() == expected,
-                         lambda: f'heartbeats of {expected}: {heard()}', 60)
+                         lambda: f'heartbeats of {expected}: {heard()}')
 
         beats = a_cloud.sniffer.heartbeats()
         self.assertEqual(
@@ -146,7 +146,7 @@ class TestListeners(base.BaseTestCase):
             lambda: {(row['amphora_id'], row['listener_id']) for row in
                      a_cloud.records.rows('listener_statistics')
                      if row['total_connections']} == expected,
-            'statistics of each listener', 60, processes=[health_manager])
+            'statistics of each listener', processes=[health_manager])
         for table in ('listener', 'load_balancer'):
             self.assertEqual(
                 {'ONLINE'}, {row['operating_status']
@@ -176,7 +176,7 @@ class TestOldImage(base.BaseTestCase):
             return [beat for beat in a_cloud.sniffer.heartbeats(moved)
                     if beat.amphora_id == old.amphora_id]
 
-        waiting.wait_for(lambda: len(beats_of_old()) >= 3, 'heartbeats', 60)
+        waiting.wait_for(lambda: len(beats_of_old()) >= 3, 'heartbeats')
         self.assertEqual({before}, a_cloud.sniffer.destinations(
             old.amphora_id))
         old.stop()
@@ -211,7 +211,7 @@ class TestSniffer(base.BaseTestCase):
             send(socket.AF_INET6, '::1', own, 'amphora-2')
             expected.append(('amphora-2', '[::1]:5555'))
         waiting.wait_for(lambda: len(seen.heartbeats()) >= len(expected),
-                         'heartbeats', 60)
+                         'heartbeats')
 
         self.assertEqual(expected, [beat[1:] for beat in seen.heartbeats()])
         self.assertIsNotNone(seen.heard('amphora-1', expected[0][1], since))
@@ -250,12 +250,12 @@ class TestSniffer(base.BaseTestCase):
             def heard():
                 return [beat.time for beat in seen.heartbeats()
                         if beat.amphora_id == sent]
-            waiting.wait_for(lambda: len(heard()) == 2, 'heartbeats', 60)
+            waiting.wait_for(lambda: len(heard()) == 2, 'heartbeats')
             return all(began <= at <= ended for at in heard())
 
         # The kernel begins to note times a moment after it was asked to; until
         # then it tells when a packet was read.
-        waiting.wait_for(is_seen_in_time, 'heartbeats with their time', 60)
+        waiting.wait_for(is_seen_in_time, 'heartbeats with their time')
 
 
 class TestPorts(base.BaseTestCase):
@@ -287,7 +287,7 @@ class TestProcess(base.BaseTestCase):
     def _family(self, script=FAMILY[-1]):
         child = self.useFixture(process.ChildProcess(
             'family', [*FAMILY[:-1], script], self.directory))
-        waiting.wait_for(child.descendants, 'child of the child', 60)
+        waiting.wait_for(child.descendants, 'child of the child')
         return child
 
     def test_orphans_of_a_process_killed_hard(self):
@@ -312,11 +312,10 @@ class TestProcess(base.BaseTestCase):
             with open(f'/proc/{pid}/task/{pid}/children') as children:
                 return children.read().split()
 
-        first, = waiting.wait_for(lambda: get_child(child.pid), 'namespace',
-                                  30)
+        first, = waiting.wait_for(lambda: get_child(child.pid), 'namespace')
         entered = subprocess.Popen(['nsenter', f'--target={first}', '--pid',
                                     'sleep', '600'])
-        waiting.wait_for(lambda: get_child(entered.pid), 'process in it', 30)
+        waiting.wait_for(lambda: get_child(entered.pid), 'process in it')
         entered.kill()
         entered.wait()
         child.kill_tree()
@@ -341,7 +340,7 @@ class TestProcess(base.BaseTestCase):
         self.addCleanup(child.kill_tree)
         with fixtures.MonkeyPatch('subprocess.Popen', interrupt):
             self.assertRaises(KeyboardInterrupt, child.start)
-            waiting.wait_for(child.members, 'the process', 60)
+            waiting.wait_for(child.members, 'the process')
 
     def test_stop_takes_paused_children_along(self):
         child = self._family()
@@ -383,7 +382,7 @@ class TestProcess(base.BaseTestCase):
         harness.wait()
         waiting.wait_for(
             lambda: not any(self._lives(pid) for pid in pids),
-            f'end of {pids}', 60)
+            f'end of {pids}')
 
     @staticmethod
     def _lives(pid):

@@ -150,7 +150,7 @@ class TestStatus(ClusterHealthCase):
         manager = self.cloud.add_health_manager(
             self.cloud.address(1), host='hm',
             options={'hmsync_cluster': {'show_status': show_status}})
-        manager.wait_until_ready(base.START_TIMEOUT)
+        manager.wait_until_ready()
         return manager
 
     def test_shown(self):
@@ -301,7 +301,7 @@ class TestSilence(SilenceCase):
             each.kill_tree()
         time.sleep(1.5 * TIMEOUT)
         manager.start()
-        manager.wait_until_ready(base.START_TIMEOUT)
+        manager.wait_until_ready()
         self.watch_members(lb, 1.5 * TIMEOUT, set())
         # It says so of no one, also not of those that it holds back.
         self.assertNotIn('a member of a cluster, is silent', manager.log())

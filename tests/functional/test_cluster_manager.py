@@ -2,7 +2,6 @@
 
 """octavia-hmsync-cluster-manager as real processes, on a real database."""
 
-import time
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
@@ -54,7 +53,7 @@ class TestClusterManager(base.FunctionalTestCase):
         found = [self.cloud.add_service(
             controllers.ClusterManager, f'manager{n}')
             for n in range(number)]
-        self.cloud.wait_until_ready(base.START_TIMEOUT)
+        self.cloud.wait_until_ready()
         return found
 
     def keep_alive(self):
@@ -84,13 +83,10 @@ class TestClusterManager(base.FunctionalTestCase):
             self.engine, CLUSTER).operating_status == 'ONLINE',
             lambda: f'status: {one.log()[-2000:]}')
         one.kill()
-        began = time.monotonic()
         self.die('a')
         self.wait_for(lambda: self.keep_alive() or
                       self.states().get('c') == (0, 'ACTIVE'),
                       lambda: f'slot: {self.states()} {two.log()[-2000:]}')
-        # Nobody waits until a claim of the one that was killed lapses.
-        self.assertLess(time.monotonic() - began, 45)
         self.assertNotEqual('ACTIVE', self.states().get('a', ('', ''))[1])
         self.assertEqual((1, 'ACTIVE'), self.states()['b'])
         self.assertIn('Member a of cluster cluster1 is DEAD', two.log())

@@ -174,14 +174,14 @@ class TestMembers(MembersTestCase):
                               self.ask_haproxy(member, 'show peers'))[1]
             return int(flags, 16) & _RESYNC_DONE == _RESYNC_DONE
 
-        waiting.wait_for(is_settled, 'haproxy that asks nobody', 60,
+        waiting.wait_for(is_settled, 'haproxy that asks nobody',
                          processes=[member.instance])
 
     def wait_until_known(self, member):
         waiting.wait_for(
             lambda: self.count_known(member) == len(CLIENTS),
             lambda: f'all clients in the tables: {self.count_known(member)}',
-            60, processes=[member.instance])
+            processes=[member.instance])
 
     def serve(self):
         """Have two members serve, which know all clients by then.
@@ -198,7 +198,7 @@ class TestMembers(MembersTestCase):
                                   'ACTIVE')
         self.use(first)
         waiting.wait_for(lambda: self.get(CLIENTS[0]) in BACKENDS,
-                         'answer at the VIP', 60,
+                         'answer at the VIP',
                          processes=[first.instance])
         before = self.map_clients()
         self.assertEqual({*BACKENDS}, {*before.values()})
@@ -250,10 +250,8 @@ class TestMembers(MembersTestCase):
             self.lb, records.new_id(), backends=BACKENDS,
             connection_limit=1000)
         self.conf.set_override('update_timeout', 40, group='hmsync_cluster')
-        began = time.monotonic()
         self.controller.call(update.Updater(self.conf, self.engine).update,
                              self.lb)
-        self.assertLess(time.monotonic() - began, 80)
         rows = {row.id: row for row in
                 member_repo.get_of_cluster(self.engine, self.cluster_id)}
         self.assertEqual(['DRAINING', 'DRAINING', 'ACTIVE'],
@@ -343,7 +341,7 @@ class TestTLS(MembersTestCase):
             waiting.wait_for(
                 lambda member=member: self.say(
                     member, listener, '-tls1_3')[0] == 'New',
-                'answer at the VIP', 60, processes=[member.instance])
+                'answer at the VIP', processes=[member.instance])
         self.assertShared(listener, first, second, first)
 
         # Where one of them is a period ahead, both resume those of the other.

@@ -6,7 +6,6 @@ No packet is sent: that is in tests.soak.test_ovn_load_balancer.
 """
 
 import threading
-import time
 
 import fixtures
 
@@ -119,7 +118,7 @@ class TestNorthbound(fakes.OVNTestCase):
             'vips'))
         seen = waiting.wait_for(
             lambda: (found := self.southbound.read()) and
-            len(found) == 3 and found, 'monitors of ovn-northd', TIMEOUT)
+            len(found) == 3 and found, 'monitors of ovn-northd')
         self.assertEqual({'192.0.2.10', '192.0.2.11', '192.0.2.12'},
                          {address for _, address in seen})
 
@@ -148,7 +147,7 @@ class TestNorthbound(fakes.OVNTestCase):
             lambda: self.look() and '"203.0.113.9:80"' in self.nb(
                 'get', 'Load_Balancer',
                 f'octavia-hmsync-{self.cluster_id}', 'vips'),
-            'floating address', TIMEOUT)
+            'floating address')
         # The router leaves.
         self.nb('lsp-del', f'neutron-r-{fakes.SWITCH}', '--', 'lrp-del',
                 f'lrp-neutron-r-{fakes.SWITCH}')
@@ -162,7 +161,7 @@ class TestNorthbound(fakes.OVNTestCase):
         waiting.wait_for(
             lambda: self.look() and self.get_lists() == {
                 'Logical_Switch': switches, 'Logical_Router': routers},
-            f'{switches} {routers}', TIMEOUT)
+            f'{switches} {routers}')
 
     def test_where_it_cannot_work(self):
         """Nothing is left in OVN but what was there."""
@@ -190,12 +189,12 @@ class TestNorthbound(fakes.OVNTestCase):
         self.own_vip()
         waiting.wait_for(
             lambda: self.look() and 'has its address for itself' in (
-                self.get_row(self.cluster_id).error or ''), 'problem', TIMEOUT)
+                self.get_row(self.cluster_id).error or ''), 'problem')
         self.assertEqual(2, self.get_state().rows)
         self.nb('lsp-set-type', self.vip_port_id, 'virtual')
         waiting.wait_for(
             lambda: self.look() and
-            self.get_row(self.cluster_id).error is None, 'its end', TIMEOUT)
+            self.get_row(self.cluster_id).error is None, 'its end')
 
     def own_vip(self):
         """Have the VIP's port answer for it by itself."""
@@ -204,7 +203,7 @@ class TestNorthbound(fakes.OVNTestCase):
                 '0a:00:00:00:99:01 192.0.2.5')
 
     def assert_impossible(self, words):
-        waiting.wait_for(lambda: words in self.get_refusal(), words, TIMEOUT)
+        waiting.wait_for(lambda: words in self.get_refusal(), words)
         self.assertEqual('', self.nb('--bare', 'list', 'Load_Balancer'))
 
     def get_refusal(self):
@@ -221,7 +220,7 @@ class TestNorthbound(fakes.OVNTestCase):
         self.add()
         self.look()
         self.nb('lb-del', f'octavia-hmsync-{self.cluster_id}')
-        waiting.wait_for(lambda: self.look().told, 'repair', TIMEOUT)
+        waiting.wait_for(lambda: self.look().told, 'repair')
         self.assertEqual(2, self.get_state().rows)
 
     def test_two_at_once(self):
@@ -242,27 +241,24 @@ class TestNorthbound(fakes.OVNTestCase):
                        f'{self.cluster_id}')
         self.assertTrue(uuid)
         waiting.wait_for(lambda: self.look() and self.get_state().rows == 2,
-                         'the end of one', TIMEOUT)
+                         'the end of one')
 
     def test_database_that_is_away(self):
         self.add()
         server = self.central.children['ovn-nb']
         server.kill_tree()
-        waiting.wait_for(self.is_away, 'loss of the connection', TIMEOUT)
+        waiting.wait_for(self.is_away, 'loss of the connection')
         self.add_member(self.cluster_id)
-        began = time.monotonic()
         e = self.assertRaises(exceptions.NoDistributor, self.subject.apply,
                               self.cluster_id)
         self.assertIn('ovn_nb_connection', str(e))
-        # It is known that the connection is lost.
-        self.assertLess(time.monotonic() - began, TIMEOUT / 2)
         self.assertIn('ovn', self.look().problems)
         server.start()
         self.plug_when_back()
         waiting.wait_for(
             lambda: not self.look().problems and
             self.get_row(self.cluster_id).applied_version ==
-            self.get_version(self.cluster_id), 'all that it missed', TIMEOUT)
+            self.get_version(self.cluster_id), 'all that it missed')
 
     def is_away(self):
         try:
@@ -272,7 +268,7 @@ class TestNorthbound(fakes.OVNTestCase):
         return False
 
     def plug_when_back(self):
-        waiting.wait_for(lambda: not self.is_away(), 'a connection', TIMEOUT)
+        waiting.wait_for(lambda: not self.is_away(), 'a connection')
         self.plug()
 
     def test_distributed_floating_ips(self):
@@ -310,7 +306,7 @@ class TestNorthbound(fakes.OVNTestCase):
         self.add()
         self.look()
         waiting.wait_for(lambda: len(self.southbound.read()) == 2,
-                         'monitors of ovn-northd', TIMEOUT)
+                         'monitors of ovn-northd')
         sbctl = 'ovn-sbctl', f'--db={self.central.connection("sb")}'
         for uuid in process.run(
                 *sbctl, '--bare', '--columns=_uuid', 'list',
@@ -321,6 +317,6 @@ class TestNorthbound(fakes.OVNTestCase):
         self.sights.run_once()
         waiting.wait_for(lambda: {
             sight.state for sight in sight_repo.get_of_cluster(
-                self.engine, self.cluster_id)} == {'DOWN'}, 'sights', TIMEOUT)
+                self.engine, self.cluster_id)} == {'DOWN'}, 'sights')
         self.assertEqual(balancers.NAME, self.get_row(
             self.cluster_id).distributor_name)

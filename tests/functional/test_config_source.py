@@ -71,7 +71,7 @@ class TestWorker(base.FunctionalTestCase):
         old, new = [f'{cloud.address(n)}:5555' for n in (21, 22)]
         self.publish(1, [old])
         worker = cloud.add_worker(options=options)
-        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_ready()
         self.wait_for_list(worker, [old])
         self.publish(2, [new])
         self.wait_for_list(worker, [new])
@@ -112,11 +112,11 @@ class TestHealthCheck(base.FunctionalTestCase):
                          'instance', 300)
         cloud.add_housekeeping(options={
             'hmsync': {'offline_after': 300, 'removal_delay': 300}})
-        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_ready()
         self.wait_until_published([manager.address, other])
         # Really dead, and failed over once the health manager has started.
         self.wait_for(lambda: config_drive_lists(manager),
-                      'config drive of the new amphora', timeout=120)
+                      'config drive of the new amphora')
         self.assertEqual([f'{manager.address}, {other}'],
                          config_drive_lists(manager)[:1])
 
@@ -132,13 +132,11 @@ class TestDisturbances(base.FunctionalTestCase):
         unreachable = {'database': {
             'connection': 'mysql+pymysql://u:secret@127.0.0.1:1/octavia'}}
         for options in (None, unreachable):
-            started = time.monotonic()
             result = cloud.command(
                 'oslo-config-generator', '--namespace', 'octavia',
                 options=options)
             self.assertEqual(0, result.returncode, result.stderr)
             self.assertIn('controller_ip_port_list', result.stdout)
-            self.assertLess(time.monotonic() - started, 60)
         result = cloud.command('octavia-db-manage', 'current')
         self.assertEqual(0, result.returncode, result.stderr)
         result = cloud.command('octavia-db-manage', 'upgrade', 'head')
@@ -158,7 +156,7 @@ class TestDisturbances(base.FunctionalTestCase):
         cloud = self.make_cloud(upgrade=False)
         manager = cloud.add_health_manager(cloud.address(1))
         keeper = cloud.add_housekeeping()
-        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_ready()
         # Said once by each process, not by each thread at each interval.
         # (Who looks in the middle of the upgrade says that, too.)
         text = 'The tables of octavia-hmsync are not in the database yet'
@@ -180,7 +178,7 @@ class TestDisturbances(base.FunctionalTestCase):
         server.stop()
         manager = cloud.add_health_manager(cloud.address(1))
         keeper = cloud.add_housekeeping()
-        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_ready()
         for process in (manager, keeper):
             rabbitmq.wait_until_logged(process, 'The database cannot be used')
         server.start()
@@ -225,7 +223,7 @@ class TestWithoutPlugin(base.FunctionalTestCase):
         # One that has it, to see when it would have been said.
         other = cloud.add_health_manager(cloud.address(2),
                                          options=octavia_conf.HMSYNC)
-        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_ready()
         text = 'The tables of octavia-hmsync are not in the database yet'
         self.wait_for(lambda: other.log().count(text) > 1,
                       f'"{text}" by both processes of {other.name}')

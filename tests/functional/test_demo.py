@@ -56,6 +56,6 @@ class TestDemo(DemoTestCase):
             demo.send_signal(number)
             demo.communicate(timeout=120)
             self.assertNotEqual(0, demo.returncode)
-            _gone, alive = psutil.wait_procs(children, timeout=60)
+            _gone, alive = psutil.wait_procs(children)
             self.assertEqual([], [p for p in alive if p.status() !=
                                   psutil.STATUS_ZOMBIE])

@@ -30,6 +30,8 @@ from tests.unit.distributor import examples
 HOST = '127.0.0.1'
 IDS = [examples.make_id(0x200 + number) for number in range(10)]
 TIMEOUT = 60
+# The longest that a client may ask for.
+WAIT = 60
 
 
 class DistributorTestCase(base.BaseTestCase):
@@ -111,7 +113,7 @@ class TestProcess(DistributorTestCase):
         thread.start()
         waiting.wait_for(
             lambda: f'apply {IDS[0]}' in self.distributor.read_calls(),
-            'sign of the request', TIMEOUT)
+            'sign of the request')
         self.assertTrue(self.distributor.stop(TIMEOUT))
         thread.join()
         self.assertEqual([True], answers)
@@ -152,7 +154,7 @@ class TestProcess(DistributorTestCase):
         look = {'addresses': ['10.0.0.9'], 'ports': [80]}
         self.put(look=look)
         waiting.wait_for(lambda: self.client.get_sights()['sights'],
-                         'sights', TIMEOUT)
+                         'sights')
         news = self.client.get_sights()
         self.assertEqual(
             [(IDS[0], examples.make_id(number), 'UNKNOWN')
@@ -163,35 +165,29 @@ class TestProcess(DistributorTestCase):
         answers = []
 
         def ask():
-            begun = time.monotonic()
-            answers.append((self.client.get_sights(
-                news['run'], news['sequence'], 40),
-                time.monotonic() - begun))
+            answers.append(self.client.get_sights(
+                news['run'], news['sequence'], WAIT))
 
         threads = [threading.Thread(target=ask) for _ in range(4)]
         for thread in threads:
             thread.start()
         self.wait_for_connections(4)
         # A member leaves, and that is told.
-        begun = time.monotonic()
         self.put(8, look=look, members=['ACTIVE'])
         for thread in threads:
             thread.join()
-        self.assertLess(time.monotonic() - begun, 30)
         self.assertEqual([['GONE']] * 4, [
             [one['state'] for one in answer['sights']]
-            for answer, _ in answers])
+            for answer in answers])
         # Who waits keeps nobody from ending.
-        news = answers[0][0]
+        news = answers[0]
         self.wait_for_connections(0)
         thread = threading.Thread(target=ask)
         thread.start()
         self.wait_for_connections(1)
-        begun = time.monotonic()
-        self.assertTrue(self.distributor.stop(TIMEOUT))
-        self.assertLess(time.monotonic() - begun, 30)
+        self.assertTrue(self.distributor.stop(WAIT / 2))
         thread.join()
-        self.assertEqual([], answers[-1][0]['sights'])
+        self.assertEqual([], answers[-1]['sights'])
         self.restart()
         after = self.client.get_sights(news['run'], news['sequence'], 30)
         self.assertTrue(after['whole'])
@@ -204,7 +200,7 @@ class TestProcess(DistributorTestCase):
             lambda: number == sum(
                 one.status == psutil.CONN_ESTABLISHED
                 for one in worker.net_connections('tcp')),
-            f'{number} connections', TIMEOUT)
+            f'{number} connections')
 
     def test_worker_that_dies(self):
         """Another one comes, with all that was remembered."""
@@ -213,7 +209,7 @@ class TestProcess(DistributorTestCase):
         worker.kill()
         waiting.wait_for(
             lambda: not worker.is_running() and self.distributor.is_ready(),
-            'sign of another worker', TIMEOUT)
+            'sign of another worker')
         self.assertFalse(self.put())
 
     def test_open_vswitch_that_was_started_anew(self):
@@ -233,7 +229,7 @@ class TestProcess(DistributorTestCase):
             self.assertIn('503: it hangs.', str(error))
         waiting.wait_for(
             lambda: self.client.get_status()['status'] == 'OFFLINE',
-            'sign of it in the status', TIMEOUT)
+            'sign of it in the status')
         for method in ('check', 'apply', 'remove'):
             self.distributor.fail(method, None)
         self.distributor.wait_until_forwarded(IDS[0])
@@ -263,7 +259,7 @@ class TestProcess(DistributorTestCase):
         self.distributor.reload_certificates()
         waiting.wait_for(
             lambda: 'certificates of before stay' in self.distributor.log(),
-            'sign of it in the log', TIMEOUT)
+            'sign of it in the log')
         self.assertEqual(before, self.get_certificate())
         with open(path, 'w') as file:
             file.write(good)
@@ -271,7 +267,7 @@ class TestProcess(DistributorTestCase):
         self.certificates.server_path(HOST)
         self.distributor.reload_certificates()
         waiting.wait_for(lambda: self.get_certificate() != before,
-                         'sign of the new certificate', TIMEOUT)
+                         'sign of the new certificate')
         self.put()
         # It is the same worker.
         self.assertEqual(1, self.distributor.log().count('Booting worker'))
@@ -300,7 +296,7 @@ class TestProcess(DistributorTestCase):
             self.distributor.signal(number)
         waiting.wait_for(
             lambda: self.distributor.log().count('There is one worker') == 2,
-            'sign of both in the log', TIMEOUT)
+            'sign of both in the log')
         self.assertEqual(1, len(psutil.Process(
             self.distributor.pid).children()))
         self.put()
@@ -330,7 +326,7 @@ class TestClients(DistributorTestCase):
                 self.make_client(made, path).list_vips)
             self.assertIn('does not take the certificate', str(error))
         waiting.wait_for(lambda: made.log().count('was not let in') == 2,
-                         'sign of both in the log', TIMEOUT)
+                         'sign of both in the log')
         self.assertNotIn('Traceback', made.log())
 
     def test_some_that_hang(self):

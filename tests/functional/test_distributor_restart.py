@@ -233,7 +233,7 @@ class TestRestart(VswitchTestCase):
         for restart in (self.restart_vswitchd, self.vswitch.reboot):
             restart()
             waiting.wait_for(lambda: self.has(flows),
-                             'sign of the flows of before', TIMEOUT,
+                             'sign of the flows of before',
                              processes=[self.distributor])
         # Of all at once.
         self.distributor.kill_tree()
@@ -287,7 +287,7 @@ class TestRestart(VswitchTestCase):
         waiting.wait_for(
             lambda: all(vip['in_force'] for vip in
                         self.distributor.ask('list_vips')),
-            'sign of all VIPs', TIMEOUT, processes=[self.distributor])
+            'sign of all VIPs', processes=[self.distributor])
         self.distributor.ask('put_vip', IDS[0], make_document(2, AFTER))
         status = self.distributor.ask('get_status')
         self.assertEqual(('ONLINE', 5, 5), (

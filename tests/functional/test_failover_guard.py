@@ -7,6 +7,7 @@ failover that begins is seen in the database.
 """
 
 from tests.cloud import database
+from tests.cloud import waiting
 from tests.functional import base
 
 HEARTBEAT_TIMEOUT = 10
@@ -17,7 +18,7 @@ class GuardTestCase(base.FunctionalTestCase):
     make_database = database.MariaDBDatabase
 
     def wait_until_failed_over(self, amphora_ids,
-                               timeout=HEARTBEAT_TIMEOUT + base.SYNC_TIMEOUT):
+                               timeout=HEARTBEAT_TIMEOUT + waiting.LIMIT):
         self.wait_for(
             lambda: self.cloud.failovers_begun() == set(amphora_ids),
             lambda: f'failover of {amphora_ids} alone '
@@ -32,7 +33,7 @@ class GuardTestCase(base.FunctionalTestCase):
         self.housekeeping.stop()
         new = cloud.add_health_manager(cloud.address(2))
         old.kill_tree()
-        new.wait_until_ready(base.START_TIMEOUT)
+        new.wait_until_ready()
         return new
 
 
@@ -57,7 +58,7 @@ class TestFailoverGuard(GuardTestCase):
         # however late the guard came to look.
         self.watch(hold_max - HEARTBEAT_TIMEOUT)
         self.wait_until_failed_over(self.cloud.amphora_ids,
-                                    hold_max + base.SYNC_TIMEOUT)
+                                    hold_max + waiting.LIMIT)
 
 
 class TestWithoutPlugin(GuardTestCase):
@@ -71,5 +72,5 @@ class TestWithoutPlugin(GuardTestCase):
         cloud.wait_until_known([old.address])
         old.kill_tree()
         cloud.add_health_manager(cloud.address(2))
-        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_ready()
         self.wait_until_failed_over(cloud.amphora_ids)

@@ -217,7 +217,7 @@ class ContractCases:
 
     def wait_for_beats(self, name, count, since):
         waiting.wait_for(lambda: len(self.beats(name, since)) >= count,
-                         f'{count} heartbeats of {name}', 60, interval=0.02)
+                         f'{count} heartbeats of {name}', interval=0.02)
 
     def wait_until_heard(self, name, number, since=0):
         self.sniffers[0].wait_until_heard(
@@ -454,7 +454,7 @@ class TestFleet(FleetCase):
             {ailing.SLOW: self.body(ailing.SLOW, [2])})[ailing.SLOW])
         # Wherever its client is kept waiting, it has gone by now.
         waiting.wait_for(lambda: not self.fleet.state()['in_flight'],
-                         'end of the last connection', 60)
+                         'end of the last connection')
 
         # All of them become well again.
         self.fleet.set_ailment(self.ids(*self.AILMENTS), None)
@@ -466,7 +466,7 @@ class TestFleet(FleetCase):
         waiting.wait_for(
             lambda: all(self.fleet.amphorae()[amphora_id][3]
                         for amphora_id in self.ids(*self.AILMENTS)),
-            'adoption by all', 60)
+            'adoption by all')
         state = self.fleet.state()
         self.assertEqual({'202': len(self.AILMENTS)}, state['answers'])
         self.assertEqual(len(self.AILMENTS), state['uploads'])
@@ -520,7 +520,7 @@ class TestFleet(FleetCase):
                      cut=3)
         waiting.wait_for(
             lambda: self.fleet.state()['connections'] == 2 and
-            not self.fleet.state()['in_flight'], 'end of both', 60)
+            not self.fleet.state()['in_flight'], 'end of both')
         self.assertEqual(1, self.fleet.state()['aborted'])
 
     def test_requests_that_make_no_sense(self):

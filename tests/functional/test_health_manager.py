@@ -12,18 +12,19 @@ from octavia_hmsync.sync.rules import member
 from tests.cloud import network
 from tests.cloud import octavia_conf
 from tests.cloud import process
+from tests.cloud import waiting
 from tests.functional import base
 
 
 class TestHealthManager(base.FunctionalTestCase):
 
-    def wait_until_status(self, host, status, timeout=base.START_TIMEOUT):
+    def wait_until_status(self, host, status, timeout=waiting.LIMIT):
         self.wait_for(
             lambda: host in self.members() and
             self.members()[host].status == status,
             lambda: f'{status} of {host}: {self.members()}', timeout)
 
-    def wait_until_logged(self, process, text, timeout=base.START_TIMEOUT):
+    def wait_until_logged(self, process, text, timeout=waiting.LIMIT):
         self.wait_for(lambda: text in process.log(),
                       f'"{text}" in the log of {process.name}', timeout)
 

@@ -113,7 +113,7 @@ class TestKilledHousekeeper(HostileAgentCase):
                       if row.claim_owner}
         self.assertTrue(unfinished)
         other = cloud.add_housekeeping(host='other')
-        other.wait_until_ready(base.START_TIMEOUT)
+        other.wait_until_ready()
         # What it had not claimed goes on at once.
         rest = cloud.amphora_ids | self.ids(slow) - begun - unfinished
         self.wait_until_applied(rest)
@@ -135,7 +135,7 @@ class TestSimultaneousStart(HostileAgentCase):
         for n in (1, 2, 3):
             cloud.add_health_manager(cloud.address(n))
         keepers = [cloud.add_housekeeping(host=f'hk{n}') for n in (1, 2)]
-        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_ready()
         addresses = {f'{cloud.address(n)}:5555' for n in (1, 2, 3)}
         self.wait_until_published(addresses)
         self.wait_until_applied(cloud.amphora_ids | self.ids(healthy))

@@ -192,7 +192,7 @@ class RealAgentTestCase(AgentTestCase):
                          'eth0')
         self.fabric.plug(self.instance, 'tenant', INTERFACE.mac, 'eth1')
         self.instance.boot('192.0.2.130/25', 1450)
-        waiting.wait_for(self._answers, 'answer of the agent', 180,
+        waiting.wait_for(self._answers, 'answer of the agent',
                          processes=[self.instance])
 
     def _answers(self):

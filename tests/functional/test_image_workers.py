@@ -3,7 +3,6 @@
 """What octavia-workers are asked for, through a real RabbitMQ."""
 
 import queue
-import time
 
 import fixtures
 from octavia.common import rpc
@@ -78,9 +77,7 @@ class TestWorkers(base.BaseTestCase):
         with workers.Workers() as asked:
             asked.connect()
             self.rabbit.stop()
-            began = time.monotonic()
             self.assertRaises(oslo_messaging.MessageDeliveryFailure,
                               asked.ask_for_failover, 'three')
             self.assertRaises(oslo_messaging.MessageDeliveryFailure,
                               asked.connect)
-            self.assertLess(time.monotonic() - began, 120)

@@ -15,7 +15,6 @@ from tests.cloud import ailing
 from tests.cloud import database
 from tests.cloud import octavia_conf
 from tests.cloud import redis
-from tests.functional import base
 from tests.functional import test_hostile_agents as hostile
 
 # Seconds after which the job of a worker that was killed is another's.
@@ -70,7 +69,7 @@ class JobboardCase(hostile.HostileAgentCase):
         cloud = self.cloud
         cloud.add_health_manager(cloud.address(1))
         # A worker that is still starting would miss the sync.
-        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_ready()
         self.housekeeping = cloud.add_housekeeping(
             options=self.jobboard_options)
         self.wait_until_published([f'{cloud.address(1)}:5555'])

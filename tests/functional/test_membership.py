@@ -42,7 +42,7 @@ class MembershipCases:
                for n in (11, 12, 13)]
         for manager in (two, three, four):
             manager.kill_tree()
-        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_ready()
         self.wait_until_synced([m.address for m in new])
         self.assert_nothing_failed_over()
 

@@ -56,7 +56,7 @@ class TestMetrics(base.FunctionalTestCase):
         options = {'hmsync': {'house_keeping_metrics_address': address}}
         keepers = [self.cloud.add_housekeeping(host, options)
                    for host in ('hk1', 'hk2')]
-        self.cloud.wait_until_ready(base.START_TIMEOUT)
+        self.cloud.wait_until_ready()
         self.wait_until_published([first.address, second.address])
         self.wait_for_value(2, address, 'health_managers', status='ONLINE')
         self.wait_for_value(1, address, 'amphorae_by_result',

@@ -162,7 +162,7 @@ class TestServices(functional_base.FunctionalTestCase):
         manager = cloud.add_health_manager(
             cloud.address(1), options={'DEFAULT': {'debug': True}})
         keeper = cloud.add_housekeeping()
-        cloud.wait_until_ready(functional_base.START_TIMEOUT)
+        cloud.wait_until_ready()
         connection.network.update_network(made['network_id'], name='mine')
         self.wait_for(
             lambda: 'Put right: set name' in keeper.log(), 'repair')

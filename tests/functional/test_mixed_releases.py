@@ -41,7 +41,7 @@ class ControllersCase(base.FunctionalTestCase):
             cloud.add_health_manager(cloud.address(2), installation=other)]
         self.keepers = [cloud.add_housekeeping('ours'),
                         cloud.add_housekeeping('other', installation=other)]
-        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_ready()
 
     def _leave_to(self, keeper):
         """Let a housekeeper be the only one."""
@@ -50,7 +50,7 @@ class ControllersCase(base.FunctionalTestCase):
                 other.stop()
         if not keeper.running:
             keeper.start()
-            keeper.wait_until_ready(base.START_TIMEOUT)
+            keeper.wait_until_ready()
 
     def _published_by(self):
         return self.cloud.records.query(
@@ -87,7 +87,7 @@ class ControllersCase(base.FunctionalTestCase):
         manager.stop()
         manager.move(self.cloud.address(number))
         manager.start()
-        manager.wait_until_ready(base.START_TIMEOUT)
+        manager.wait_until_ready()
         self.wait_until_synced([m.address for m in self.managers])
 
     def _check_that_only_a_dead_one_is_failed_over(self):
@@ -106,7 +106,7 @@ class JobsCase(test_jobboard.JobboardCase):
             'worker', self.jobboard_options, installation=runs)
         self.workers = [worker]
         self.cloud.add_health_manager(self.cloud.address(1))
-        self.cloud.wait_until_ready(base.START_TIMEOUT)
+        self.cloud.wait_until_ready()
         keeper = self.cloud.add_housekeeping(
             options=self.jobboard_options, installation=posts)
         self.wait_until_published([f'{self.cloud.address(1)}:5555'])

@@ -267,7 +267,7 @@ class TestLife(NodePortTestCase):
         self.assertIn('is deleted. Its port stays.',
                       self.command('unplug'))
         # ovs-vswitchd is not waited for: it may not run.
-        waiting.wait_for(lambda: self.look() is None, 'end of o-hm0', 60)
+        waiting.wait_for(lambda: self.look() is None, 'end of o-hm0')
         self.assertEqual([made.id], [p.id for p in self.get_ports()])
         self.assertIn(f'The port {made.id} of node1 is deleted',
                       self.command('delete', 'node1'))

@@ -122,7 +122,7 @@ class TestFaults(test_network_port.NodePortTestCase):
         with futures.ThreadPoolExecutor(1) as executor:
             slow = executor.submit(self.plug)
             waiting.wait_for(lambda: len(self.proxy.requests) >= number,
-                             'request', 60)
+                             'request')
             with self.engine.begin() as connection:
                 connection.execute(sa.update(models.Port.__table__).values(
                     claim_expires_at=types.utcnow_plus(-1)))

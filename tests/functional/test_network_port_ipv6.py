@@ -85,7 +85,7 @@ class TestStateful(IPv6TestCase):
     def wait_for_member(self, expected, manager):
         waiting.wait_for(
             lambda: self.get_member() == expected,
-            lambda: f'{expected}: {self.get_member()}', 180,
+            lambda: f'{expected}: {self.get_member()}',
             processes=[manager])
 
     def test_health_manager(self):
@@ -105,7 +105,7 @@ class TestStateful(IPv6TestCase):
         manager = self.start_health_manager('0.0.0.0')  # nosec B104
         waiting.wait_for(
             lambda: 'would not be heard: set [health_manager] bind_ip = ::'
-            in manager.log(), 'refusal', 180, processes=[manager])
+            in manager.log(), 'refusal', processes=[manager])
         self.assertIsNone(self.get_member())
 
     def test_reboot_while_neutron_is_down(self):

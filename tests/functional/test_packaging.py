@@ -21,6 +21,7 @@ import fixtures
 import testtools
 
 from octavia_hmsync.db import models
+from tests.cloud import isolation
 from tests.cloud import virtualenv
 from tests.unit import test_project
 
@@ -74,13 +75,14 @@ print(cfg.CONF.hmsync.address_driver)
 
 
 def run(*command, **options):
-    """Run a command to its end.
+    """Run a command to its end, where an index can be reached.
 
     :returns: what it wrote to stdout.
     :raises AssertionError: if it failed, with all that it wrote.
     """
     done = subprocess.run(
-        [str(c) for c in command], stdin=subprocess.DEVNULL, text=True,
+        [str(c) for c in isolation.outside(*command)],
+        stdin=subprocess.DEVNULL, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=_TIMEOUT,
         **options)
     assert done.returncode == 0, (

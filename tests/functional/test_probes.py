@@ -13,6 +13,7 @@ import psutil
 from octavia_hmsync.sync.rules import member
 from tests.cloud import database
 from tests.cloud import mariadb
+from tests.cloud import waiting
 from tests.functional import base
 
 PORT = 9180
@@ -53,7 +54,7 @@ class TestProbes(base.FunctionalTestCase):
         return keeper
 
     def wait_until(self, service, path, status, words='',
-                   timeout=base.START_TIMEOUT):
+                   timeout=waiting.LIMIT):
         """Wait for an answer with this status, and these words in it."""
         answers = []
 

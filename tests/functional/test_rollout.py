@@ -104,8 +104,7 @@ class TestHostileAmphora(RolloutTestCase):
         self.wait_until_applied({hostile.amphora_id})
 
         new = cloud.add_health_manager(cloud.address(2))
-        self.wait_for(lambda: hostile.silences, 'upload to it',
-                      base.START_TIMEOUT)
+        self.wait_for(lambda: hostile.silences, 'upload to it')
         number = self.newest().number
         self.wait_until_status(number, trial.OPEN)
         self.wait_until_synced([good.address, new.address])

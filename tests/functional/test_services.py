@@ -50,7 +50,7 @@ class TestServices(base.FunctionalTestCase):
 
     def assert_ended(self, services, name):
         waiting.wait_for(lambda: not any(s.running for s in services),
-                         'end of each service', base.START_TIMEOUT)
+                         'end of each service')
         for service in services:
             log = service.log()
             self.assertIn(SKIPPED, log)
@@ -94,7 +94,7 @@ class TestServices(base.FunctionalTestCase):
         (keeper,) = self.start_all([controllers.Housekeeping], 'own')
         others = self.start_all(OTHERS, 'bare',
                                 bin_directory=self.make_venv())
-        self.cloud.wait_until_ready(base.START_TIMEOUT)
+        self.cloud.wait_until_ready()
         self.wait_for(lambda: NO_TABLES in keeper.log(),
                       f'sign of the plugin in {keeper.name}')
         for service in others:
@@ -111,7 +111,7 @@ class TestServices(base.FunctionalTestCase):
             SERVICES, 'misspelt', {'hmsync': {'driver': 'octavia-hmsync'}})
         group = self.start_all(
             SERVICES[1:2], 'group', {'hmsync': {'driver': 'hmsync'}})
-        self.cloud.wait_until_ready(base.START_TIMEOUT)
+        self.cloud.wait_until_ready()
         (manager,) = [s for s in services
                       if isinstance(s, controllers.HealthManager)]
         self.wait_until_published([manager.address])
@@ -142,7 +142,7 @@ class TestServices(base.FunctionalTestCase):
         services = self.start_all(
             OTHERS, 'unreadable', {'hmsync': {'poll_interval': 'often'},
                                    'hmsync_network': {'api_timeout': 'x'}})
-        self.cloud.wait_until_ready(base.START_TIMEOUT)
+        self.cloud.wait_until_ready()
         for service in services:
             for option in ('[hmsync] poll_interval',
                            '[hmsync_network] api_timeout'):

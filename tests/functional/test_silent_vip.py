@@ -99,7 +99,7 @@ class TestStockAmphora(SilentVipTestCase):
         self.plug_vip()
         self.assertEqual([3, 3, 3], self.ask())
         waiting.wait_for(lambda: self.heard.about(VIPS[0]),
-                         'answer that was heard', 60)
+                         'answer that was heard')
 
 
 class TestMember(SilentVipTestCase):
@@ -160,7 +160,7 @@ class TestMember(SilentVipTestCase):
     def wait_until_it_serves(self):
         waiting.wait_for(
             lambda: [self.get(vip) for vip in VIPS] == ['well'] * 3,
-            'answer at each VIP', 60, processes=[self.instance])
+            'answer at each VIP', processes=[self.instance])
 
     def assertSilent(self):
         """It serves all VIPs, and nobody has ever heard of it."""

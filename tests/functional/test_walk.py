@@ -349,7 +349,7 @@ class TestWalk(WalkMixin, base.FunctionalTestCase):
         self.addOnException(lambda _: self.addDetail(
             'differences so far', content.text_content(
                 '\n'.join(self.shell.differences))))
-        self.cloud.wait_until_ready(base.START_TIMEOUT)
+        self.cloud.wait_until_ready()
         self.cloud.wait_until_recorded({m['id'] for m in self.cloud.members})
 
     def write_conf(self):
@@ -363,7 +363,7 @@ class TestWalk(WalkMixin, base.FunctionalTestCase):
         for service in services:
             self.assertTrue(service.stop(), service.name)
             service.start()
-        self.cloud.wait_until_ready(base.START_TIMEOUT)
+        self.cloud.wait_until_ready()
 
     def wait_until_uploaded(self, amphorae):
         """Wait until so many have the newest list."""

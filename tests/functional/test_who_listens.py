@@ -34,7 +34,7 @@ class TestRestart(base.FunctionalTestCase):
         self.assertEqual(number, self.newest().number)
         for manager in managers[1:]:
             manager.start()
-        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_ready()
         self.wait_for(lambda: {m.status for m in self.members().values()} ==
                       {'ONLINE'}, 'ONLINE of all')
         self.watch(HEARTBEAT_TIMEOUT)

@@ -30,7 +30,7 @@ class TestClocks(base.FunctionalTestCase):
         keeper.stop()
         process.turn_clock(keeper, -300)
         keeper.start()
-        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_ready()
         self.wait_until_synced([m.address for m in old])
         # On a busy machine it takes some seconds to ask the database.
         self.wait_for(lambda: re.search(
@@ -40,7 +40,7 @@ class TestClocks(base.FunctionalTestCase):
         for manager in old:
             manager.kill_tree()
         new = [self.add_health_manager(n, 300) for n in (3, 4)]
-        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_ready()
         self.wait_until_synced([m.address for m in new])
         self.watch(2 * HEARTBEAT_TIMEOUT)
         self.assert_nothing_failed_over()

@@ -6,7 +6,6 @@ Its real loop, with compute and network drivers that do nothing: a failover
 that begins is seen in the database.
 """
 
-from tests.functional import base
 from tests.functional import test_cluster_health
 
 TIMEOUT = test_cluster_health.TIMEOUT
@@ -38,7 +37,7 @@ class TestOctaviasFailover(test_cluster_health.SilenceCase):
 
     def check_others_alone(self, manager, other):
         """Check that it looks for who is silent, and leaves members alone."""
-        manager.wait_until_ready(base.START_TIMEOUT)
+        manager.wait_until_ready()
         self.wait_for(lambda: other in self.cloud.failovers_begun(),
                       'failover of one of no cluster')
         deadline = 2 * TIMEOUT
@@ -76,7 +75,7 @@ class TestOctaviasFailover(test_cluster_health.SilenceCase):
         for end in (one.stop, one.kill_tree, one.stop):
             end()
             one.start()
-            one.wait_until_ready(base.START_TIMEOUT)
+            one.wait_until_ready()
             self.watch_members(self.lb, 1.5 * TIMEOUT, set(), {self.dead})
         self.wait_until_silent({self.dead})
         self.watch_members(self.lb, LONG_ENOUGH, {self.dead})

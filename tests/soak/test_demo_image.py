@@ -43,6 +43,6 @@ class TestImageUpgrade(test_demo.DemoTestCase):
         demo.send_signal(signal.SIGINT)
         demo.communicate(timeout=120)
         self.assertEqual(130, demo.returncode)
-        _gone, alive = psutil.wait_procs(children, timeout=60)
+        _gone, alive = psutil.wait_procs(children)
         self.assertEqual([], [p for p in alive if p.status() !=
                               psutil.STATUS_ZOMBIE])

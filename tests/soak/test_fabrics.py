@@ -174,7 +174,7 @@ class TestHARouter(test_ovn_data_plane.VipTestCase):
             self.cloud, 'outside', self.cloud.external_network))
         floating = self.cloud.add_floating_ip(made.port.id)
         waiting.wait_for(lambda: count_answers(outside, floating, 1),
-                         'router', 120)
+                         'router')
         self.assertEqual((NUMBER, NUMBER), (
             count_answers(routed, made.addresses[0]),
             count_answers(outside, floating)))
@@ -204,7 +204,7 @@ class TestDistributedFloating(test_ovn_data_plane.VipTestCase):
         floating = cloud.add_floating_ip(made.port.id)
         waiting.wait_for(
             lambda: nat.find_distributed(conf) == {made.port.id: floating},
-            'distributed floating IP', 30)
+            'distributed floating IP')
         # It is reached by its own address alone.
         self.assertEqual((NUMBER, 0), (
             count_answers(inside, made.addresses[0]),

@@ -3,7 +3,7 @@
 """What the failover guard holds, in stories that take longer."""
 
 from tests.cloud import ailing
-from tests.functional import base
+from tests.cloud import waiting
 from tests.functional import test_failover_guard
 
 HEARTBEAT_TIMEOUT = test_failover_guard.HEARTBEAT_TIMEOUT
@@ -114,10 +114,10 @@ class TestControlPlaneOff(test_failover_guard.GuardTestCase):
 
         new = [cloud.add_health_manager(cloud.address(n)) for n in (3, 4)]
         self.housekeeping.start()
-        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_ready()
         self.wait_until_published([m.address for m in new])
         self.wait_until_applied(others)
         self.wait_until_failed_over(
-            {dead}, HEARTBEAT_TIMEOUT * 3 + base.SYNC_TIMEOUT)
+            {dead}, HEARTBEAT_TIMEOUT * 3 + waiting.LIMIT)
         # Past the time for which those that acknowledged are held.
         self.watch(1.5 * HEARTBEAT_TIMEOUT, expected={dead})

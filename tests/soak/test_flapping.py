@@ -79,6 +79,6 @@ class TestFlapping(base.FunctionalTestCase):
         # When it is over, amphorae have what is alive.
         self.wait_for(
             lambda: self.published() == {self.good.address},
-            lambda: f'end of it: {self.newest()}', timeout=120)
+            lambda: f'end of it: {self.newest()}')
         self.wait_until_applied()
         self.assert_nothing_failed_over()

@@ -47,7 +47,7 @@ class TestGalera(base.FunctionalTestCase):
         managers = [self.cloud.add_health_manager(
             self.cloud.address(number), options=self.at_node(node))
             for number, node in nodes.items()]
-        self.cloud.wait_until_ready(base.START_TIMEOUT)
+        self.cloud.wait_until_ready()
         return managers
 
     def start_cloud(self):

@@ -82,7 +82,7 @@ class TestManagementNetwork(base.BaseTestCase):
                                             port))
         for child in (self.keystone, self.neutron,
                       *(c for c in self.chassis.values())):
-            waiting.wait_for(child.is_ready, 'sign of life', 60)
+            waiting.wait_for(child.is_ready, 'sign of life')
         self.engine = sa.create_engine(self.database.engine.url,
                                        poolclass=pool.NullPool)
         # These never end, whatever a test has the others do.
@@ -138,7 +138,7 @@ class TestManagementNetwork(base.BaseTestCase):
         self.children.append(child)
         return child
 
-    def wait_for(self, condition, what, timeout=60):
+    def wait_for(self, condition, what, timeout=waiting.LIMIT):
         return waiting.wait_for(
             condition, what, timeout,
             processes=[*self.fabric,

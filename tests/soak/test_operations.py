@@ -30,7 +30,7 @@ class OperationsCase(base.FunctionalTestCase):
         if options is not None:
             controller.options = options
         controller.start()
-        controller.wait_until_ready(base.START_TIMEOUT)
+        controller.wait_until_ready()
 
     def upload_again(self):
         """Have every amphora uploaded to once more; waits for it."""
@@ -70,7 +70,7 @@ class TestRollOut(OperationsCase):
             cloud.address(n), controller_ip_port_list=pinned)
             for n in (1, 2)]
         keepers = [cloud.add_housekeeping(host) for host in ('hk1', 'hk2')]
-        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_ready()
         cloud.wait_until_known(pinned)
 
         self.switch(True, *managers, *keepers, pinned=pinned)
@@ -172,7 +172,7 @@ class TestRestore(OperationsCase):
                                if m.status == 'ONLINE'} == set(moved),
                       'health managers')
         self.housekeeping.start()
-        self.housekeeping.wait_until_ready(base.START_TIMEOUT)
+        self.housekeeping.wait_until_ready()
         self.upload_again()
         self.wait_until_synced(moved)
         self.watch(12)

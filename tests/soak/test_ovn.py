@@ -46,7 +46,7 @@ class TestSecurityGroups(base.BaseTestCase):
         self.switches = [c.vswitch.vswitchd for c in self.chassis]
         self.nbctl('ls-add', 'management')
         for number, chassis in enumerate(self.chassis, 1):
-            waiting.wait_for(chassis.is_ready, 'integration bridge', 60)
+            waiting.wait_for(chassis.is_ready, 'integration bridge')
             mac, ip = f'fa:16:3e:00:00:0{number}', f'172.31.0.{number}'
             name = f'port{number}'
             self.nbctl('lsp-add', 'management', name)
@@ -93,8 +93,8 @@ class TestSecurityGroups(base.BaseTestCase):
 
     def test_ports_are_used_again_after_a_reset(self):
         waiting.wait_for(lambda: self.client.call(self.exchange), 'answer',
-                         60, processes=self.switches)
+                         processes=self.switches)
         for _ in range(20):
             waiting.wait_for(lambda: self.client.call(self.exchange, 40000),
-                             'answer to the same port', 30,
+                             'answer to the same port',
                              processes=self.switches)

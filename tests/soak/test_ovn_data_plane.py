@@ -118,7 +118,7 @@ class TestConnections(VipTestCase):
         waiting.wait_for(
             lambda: all(any(one.kept and not one.error for one in
                             probe.requests) for probe in self.probes),
-            'what the probes keep', 60)
+            'what the probes keep')
 
     def assert_served(self, but_for=0):
         reports = [each.stop() for each in self.probes]
@@ -180,7 +180,7 @@ class TestConnections(VipTestCase):
         self.assert_answers(rest - {'member0'})
         waiting.wait_for(lambda: all(
             lost & each.report().opened <= set(each.report().broken)
-            for each in self.held), 'end of its connections', 60)
+            for each in self.held), 'end of its connections')
         self.assert_broken(lost)
 
 
@@ -272,7 +272,7 @@ class TestTenants(VipTestCase):
         own = _mac(stranger.mac)
         out.send(_mac(friend.mac) + own +
                  _ip(stranger.address, friend.address))
-        waiting.wait_for(lambda: self.count(friendly), 'an honest packet', 10)
+        waiting.wait_for(lambda: self.count(friendly), 'an honest packet')
 
         distributors = [_mac(port.mac_address) for each in self.vips
                         for port in each.ports.values()]

@@ -150,7 +150,7 @@ class LoadBalancerTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         for client, address in ways or self.ways:
             waiting.wait_for(
                 lambda: names == {client.get(address) for _ in range(24)},
-                f'{names} for {client.name} at {address}', 30)
+                f'{names} for {client.name} at {address}')
 
     def start(self):
         """Have the members there are, and a floating IP."""
@@ -168,7 +168,7 @@ class LoadBalancerTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         return ids
 
     def wait_until_followed(self, what):
-        waiting.wait_for(lambda: self.watch.look().told, what, 20)
+        waiting.wait_for(lambda: self.watch.look().told, what)
 
     def broken(self):
         return set().union(*(each.report().broken for each in self.held))
@@ -211,7 +211,7 @@ class TestLoadBalancer(LoadBalancerTestCase):
         self.assert_broken(set())
         # It answers, and OVN goes on looking at it.
         waiting.wait_for(lambda: self.get_sights() == {
-            key: 'UP' for key in self.members}, 'sight of members', 30)
+            key: 'UP' for key in self.members}, 'sight of members')
         for each in probes:
             report = each.stop()
             self.assertEqual((0, 0), (report.failed, report.broken), report)
@@ -221,7 +221,7 @@ class TestLoadBalancer(LoadBalancerTestCase):
         dead.kill()
         began = time.monotonic()
         waiting.wait_for(lambda: self.get_sights()[three] == 'DOWN',
-                         'sight of the dead', 30)
+                         'sight of the dead')
         print('seen after', time.monotonic() - began)
         self.assert_answers(self.names(one, three), [
             way for way in self.ways if ':' not in way[1]])
@@ -279,7 +279,7 @@ class TestLoadBalancer(LoadBalancerTestCase):
                               member_repo.FAILED)
         self.subject.apply(self.cluster_id)
         self.assert_datagrams(self.names(one, three))
-        waiting.wait_for(self.broken, 'silence of the dead', 60)
+        waiting.wait_for(self.broken, 'silence of the dead')
         # Each of the others is used once more after the last of its own.
         time.sleep(12)
         errors = [error for each in self.held

@@ -97,7 +97,7 @@ class TestRestarts(base.BaseTestCase):
             self.ours.cloud.database.engine.url, poolclass=pool.NullPool)
         self.ours.cloud.add_housekeeping()
         for side in self.sides:
-            side.cloud.wait_until_ready(START_TIMEOUT)
+            side.cloud.wait_until_ready()
         self.wait_for(
             lambda: self.newest() and set(self.newest().addresses) == set(
                 self.ours.addresses), 'list of all')

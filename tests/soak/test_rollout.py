@@ -4,7 +4,6 @@
 
 from octavia_hmsync.sync.db import doubt as doubt_repo
 from octavia_hmsync.sync.rules import trial
-from tests.functional import base
 from tests.functional import test_rollout
 
 
@@ -41,8 +40,7 @@ class TestSilence(test_rollout.RolloutTestCase):
         self.wait_until_synced([good.address])
         bad = self.add_out_of_reach(2)
         bad_address = f'{cloud.address(50)}:{bad.bind_port}'
-        self.wait_for(lambda: bad.host in self.members(), 'registration',
-                      base.START_TIMEOUT)
+        self.wait_for(lambda: bad.host in self.members(), 'registration')
         # Before it has settled, so that the list is to be that address
         # alone.
         self.command('health', 'manager', 'drain', good.host)

@@ -23,7 +23,7 @@ class UpgradeCase(base.FunctionalTestCase):
         self.keepers = [
             cloud.add_housekeeping(host, installation=before)
             for host in ('hk1', 'hk2')]
-        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_ready()
         self.wait_for(lambda: cloud.records.query(
             "SELECT COUNT(*) n FROM hmsync_amphora WHERE result = 'APPLIED'"
             ' AND generation = (SELECT MAX(number) FROM hmsync_generation)'
@@ -41,7 +41,7 @@ class UpgradeCase(base.FunctionalTestCase):
             controller.stop()
             controller.install(installation)
             controller.start()
-            controller.wait_until_ready(base.START_TIMEOUT)
+            controller.wait_until_ready()
             self.assert_nothing_failed_over()
         # There is work for all of them, in a cloud that is all of one release
         # with rows of the other.

@@ -28,7 +28,7 @@ class TestReplacement(base.FunctionalTestCase):
             end(manager)
         new = [self.cloud.add_health_manager(self.cloud.address(n))
                for n in range(11, 11 + len(managers))]
-        self.cloud.wait_until_ready(base.START_TIMEOUT)
+        self.cloud.wait_until_ready()
         return [manager.address for manager in new]
 
     def wait_until_all_have(self, addresses):

@@ -321,7 +321,7 @@ class TestNodePort(examples.ExamplesTestCase):
         self.assertEqual('while sleep 60 & wait $!', loop)
         # As the first process of a container it gets no SIGTERM otherwise.
         shell = self.start_shell(keep['command'])
-        waiting.wait_for(psutil.Process(shell.pid).children, 'its sleep', 20)
+        waiting.wait_for(psutil.Process(shell.pid).children, 'its sleep')
         shell.terminate()
         self.assertEqual(0, shell.wait(30))
 

@@ -53,7 +53,7 @@ class TestPeriodicThread(base.TestCase):
     def wait_for_calls(self, number):
         with self.called:
             self.assertTrue(self.called.wait_for(
-                lambda: self.calls >= number, timeout=60))
+                lambda: self.calls >= number))
 
     def lines(self, level):
         return [line for line in self.log.output.splitlines()

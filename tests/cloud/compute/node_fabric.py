@@ -59,7 +59,7 @@ class Fabric(fabric.Fabric):
                 port.binding_host_id != OUTSIDE):
             waiting.wait_for(
                 lambda: network.get_port(port.id).status == 'ACTIVE',
-                f'ACTIVE port {port.name}', 30)
+                f'ACTIVE port {port.name}')
 
     def unplug(self, tap):
         chassis = self._chassis.pop(tap, None)

@@ -73,7 +73,7 @@ class Row:
         self.wait_until_well(places, made, timeout)
         return made
 
-    def wait_until_well(self, places, load_balancer, timeout=120):
+    def wait_until_well(self, places, load_balancer, timeout=waiting.LIMIT):
         """Wait until it serves, and Octavia knows it."""
         api = places.cloud.connection.load_balancer
 

@@ -77,7 +77,7 @@ class PreviousCases(AdoptionCases):
                          (unproven.amphora_id, unproven.doubt.addresses))
         self.assertPrevious(UNKNOWN(1))
         self.assertGreaterEqual(unproven.doubt.age, 0)
-        self.assertLess(unproven.doubt.age, 10)
+        self.assertAge(0, unproven.doubt.age)
 
     def test_adopted(self):
         self.upload(A)

@@ -34,7 +34,7 @@ class Server:
             for connection_id in ids:
                 connection.execute(sa.text(f'KILL {connection_id:d}'))
         waiting.wait_for(lambda: not self.connections() & set(ids),
-                         f'end of connections {ids}', 60, interval=0.01)
+                         f'end of connections {ids}', interval=0.01)
 
 
 class MariaDBFaultsMixin(mariadb.MariaDBMixin):
@@ -129,7 +129,7 @@ class TestRealDeadlocks(mariadb.MariaDBMixin, amphora.AmphoraCases):
                 lambda: crossing.done() or self.server.query(
                     "SELECT 1 FROM information_schema.innodb_trx "
                     "WHERE trx_state = 'LOCK WAIT'"),
-                'transaction that waits for ours', 60, interval=0.01)
+                'transaction that waits for ours', interval=0.01)
 
         self.between_the_updates = cross
         self.when_refused = lambda: executor.submit(

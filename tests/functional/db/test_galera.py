@@ -645,7 +645,7 @@ class TestReads(GaleraTestCase):
         hm_repo.touch(self.engines[0], 'hm1', 'a', '192.0.2.1', 5555,
                       OFFLINE_AFTER)
         found, = hm_repo.get_all(self.engines[2])
-        self.assertLess(found.keepalive_age, 10)
+        self.assertAge(0, found.keepalive_age)
 
     def test_clock_offset(self):
         """Waiting is no difference of clocks."""
@@ -864,11 +864,9 @@ class TestNodes(GaleraTestCase):
         self.cluster.wait_until_even()
 
         two.kill_tree()
-        began = time.monotonic()
         for engine in (self.engines[0], self.engines[2]):
             self.assertTrue(hm_repo.touch(
                 engine, 'hm1', 'a', '192.0.2.1', 5555, 600))
-        self.assertLess(time.monotonic() - began, OFFLINE_AFTER)
         self.assert_unusable(self.engines[1], '2013', '2003')
         two.rejoin()
         self.cluster.wait_until_whole()
@@ -881,7 +879,7 @@ class TestNodes(GaleraTestCase):
         one.kill_tree()
         two.kill_tree()
         waiting.wait_for(lambda: self.has_no_answer(self.engines[2]),
-                         'sign that the node is alone', 60)
+                         'sign that the node is alone')
         for engine in (self.engines[2], self.make_engine(three)):
             self.assert_unusable(engine, '1047', '1205')
 

@@ -110,7 +110,7 @@ class TestConnections(base.BaseTestCase):
         self.check()
 
         # Nothing is left of what was before, but pins.
-        waiting.wait_for(vip.count_pins, 'pins', 20)
+        waiting.wait_for(vip.count_pins, 'pins')
         vip.now += 4000
         vip.apply()
         self.assertEqual(vip.states[self.node]['base'],
@@ -183,7 +183,7 @@ class TestConnections(base.BaseTestCase):
                             found[port] = name
                 return len(found) == 120
 
-            waiting.wait_for(hear, 'frames', 60)
+            waiting.wait_for(hear, 'frames')
             return found
 
         first = send(0x02)
@@ -241,7 +241,7 @@ class TestConnections(base.BaseTestCase):
                     end(one)
                 waiting.wait_for(lambda: not self.client.namespace.run(
                     'ss', '-Htan', 'sport >= :31000 and sport < :31012'
-                ).stdout, 'end of connections', 60)
+                ).stdout, 'end of connections')
 
     @staticmethod
     def reset(connection):
@@ -277,7 +277,7 @@ class TestConnections(base.BaseTestCase):
 
         count = len(ended) + len([one for one in self.clients.connections
                                   if one.member == b.name])
-        waiting.wait_for(lambda: len(find_pins()) == count, 'pins', 20)
+        waiting.wait_for(lambda: len(find_pins()) == count, 'pins')
         self.assertEqual(ports, {port for port, is_ended in
                                  find_pins().items() if is_ended})
 
@@ -435,7 +435,7 @@ class TestConnections(base.BaseTestCase):
         for address in (fabric.VIP, fabric.VIP6):
             waiting.wait_for(
                 lambda a=address: self.client.get_neighbour(a) == mac,
-                f'new MAC address of {address}', 30)
+                f'new MAC address of {address}')
         before = self.count(other, vip)
         self.check()
         self.assertLessEqual(before + 200, self.count(other, vip))
@@ -524,7 +524,7 @@ class TestConnections(base.BaseTestCase):
         for address in (fabric.VIP, fabric.VIP6):
             waiting.wait_for(
                 lambda a=address: self.client.get_neighbour(a) ==
-                vip.get_mac(node), f'new MAC address of {address}', 30)
+                vip.get_mac(node), f'new MAC address of {address}')
 
     @staticmethod
     def count(node, vip):

@@ -119,7 +119,7 @@ class TestFrames(FramesTestCase):
         self.vip.apply()
         # The data path has the way of the last question in its cache.
         waiting.wait_for(
-            lambda: self.ask_arp(seconds=0.5) == (None, None), 'silence', 20)
+            lambda: self.ask_arp(seconds=0.5) == (None, None), 'silence')
         self.assertIsNone(self.solicit(seconds=0.5))
         # Who knows it is served all the same.
         fabric.Connection(self.client).close()
@@ -175,7 +175,7 @@ class TestFrames(FramesTestCase):
                 self.client.address6, 'ff02::1', 136, b'\x20\0\0\0' +
                 ipaddress.ip_address(fabric.VIP6).packed + b'\x02\x01' +
                 raw.mac(mac))))
-        waiting.wait_for(lambda: count() >= before + 2, 'claims', 20)
+        waiting.wait_for(lambda: count() >= before + 2, 'claims')
 
     def heard_by(self, total):
         """How often each member hears of what was marked, so often in all."""
@@ -189,7 +189,7 @@ class TestFrames(FramesTestCase):
                     for frame in tap.hear(seconds=0.1))
             return sum(heard) >= total
 
-        waiting.wait_for(listen, lambda: f'{total} frames: {heard}', 30)
+        waiting.wait_for(listen, lambda: f'{total} frames: {heard}')
         # Nobody hears it twice.
         listen()
         return heard

@@ -95,7 +95,7 @@ class Listener(threading.Thread):
             self.heard += [(time.monotonic(), one.member_id, one.state,
                             one.error) for one in news.sights]
 
-    def wait_for(self, member_id, state, since, timeout=TIMEOUT):
+    def wait_for(self, member_id, state, since, timeout=waiting.LIMIT):
         """Return the seconds until it was told, and the reason."""
         def find():
             return next((one for one in self.heard if one[0] >= since and
@@ -173,8 +173,7 @@ class TestLooks(base.BaseTestCase):
 
     def wait_for(self, **states):
         expected = {int(slot[1:]): state for slot, state in states.items()}
-        waiting.wait_for(lambda: self.get() == expected, f'{expected}',
-                         TIMEOUT)
+        waiting.wait_for(lambda: self.get() == expected, f'{expected}')
 
     def note_looks(self):
         """Have all looks at members noted that are not DOWN.
@@ -234,7 +233,7 @@ class TestLooks(base.BaseTestCase):
                          if member == self.get_id(3)), None)
 
         waiting.wait_for(lambda: get_error() == look_rules.FULL,
-                         'it is seen to be full', TIMEOUT)
+                         'it is seen to be full')
         self.assertEqual(UP, self.get()[3])
         began = time.monotonic()
         host.namespace.run('ip', 'link', 'set', 'eth0', 'down')
@@ -274,7 +273,7 @@ class TestLooks(base.BaseTestCase):
             {'id': self.get_id(slot), 'address': host.address, 'port': 1025}
             for slot, host in ((3, busy), (4, stuck))])
         everybody = {slot: UP for slot in range(5)}
-        waiting.wait_for(lambda: self.get() == everybody, 'all UP', TIMEOUT)
+        waiting.wait_for(lambda: self.get() == everybody, 'all UP')
         # As many as its connection_limit lets in, and its queue.
         for _ in range(8):
             one = busy.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -285,7 +284,7 @@ class TestLooks(base.BaseTestCase):
         waiting.wait_for(lambda: look_rules.FULL in {
             one.error for one in
             self.distributor.sights.get_of_vip(VIP_ID).values()},
-            'it is full', TIMEOUT)
+            'it is full')
         begun = time.monotonic()
         os.kill(haproxy.pid, signal.SIGSTOP)
         self.addCleanup(os.kill, haproxy.pid, signal.SIGCONT)
@@ -317,7 +316,7 @@ class TestLooks(base.BaseTestCase):
         self.wait_for(m0=UP, m1=UP, m2=UP)
         self.members[0].namespace.run('ip', 'link', 'set', 'eth0', 'down')
         self.wait_for(m0=DOWN, m1=UP, m2=UP)
-        waiting.wait_for(self.follow, 'the distributor acts', TIMEOUT)
+        waiting.wait_for(self.follow, 'the distributor acts')
         for _ in range(30):
             fabric.Connection(client).close()
         # It is told something: that holds, whatever it is.
@@ -345,10 +344,10 @@ class TestLooks(base.BaseTestCase):
                 tap.send(frame)
             return self.follow()
 
-        waiting.wait_for(is_quiet, 'it has heard that', TIMEOUT, interval=1)
+        waiting.wait_for(is_quiet, 'it has heard that', interval=1)
         # The data path has the way of the last question in its cache.
         waiting.wait_for(lambda: not self.ask_arp(client, fabric.VIP, 1),
-                         'silence', TIMEOUT)
+                         'silence')
         client.namespace.run('ip', 'neigh', 'replace', fabric.VIP, 'lladdr',
                              self.vip.get_mac(self.node), 'dev', 'eth0')
         fabric.Connection(client).close()
@@ -386,7 +385,7 @@ class TestLooks(base.BaseTestCase):
         self.wait_for(m0=UP, m1=UP, m2=UP)
         self.put(ports=[81])
         waiting.wait_for(
-            lambda: set(self.get().values()) == {DOWN}, 'DOWN', TIMEOUT)
+            lambda: set(self.get().values()) == {DOWN}, 'DOWN')
         self.assertEqual({look_rules.REFUSED}, {
             one.error for one in
             self.distributor.sights.get_of_vip(VIP_ID).values()})
@@ -400,14 +399,14 @@ class TestLooks(base.BaseTestCase):
         before = len(self.servers._sockets)
         looks = self.note_looks()
         waiting.wait_for(lambda: len(looks) >= 4 * len(self.members),
-                         'looks', TIMEOUT)
+                         'looks')
         self.assertEqual(before, len(self.servers._sockets))
         # One may be under way. Who is not answered keeps its half of it for a
         # minute: there would always be one.
         for host in self.members:
             waiting.wait_for(
                 lambda host=host: 'SYN-RECV' not in host.namespace.run(
-                    'ss', '-tan').stdout, 'end of the look', TIMEOUT)
+                    'ss', '-tan').stdout, 'end of the look')
 
     def test_ipv6(self):
         vip = self.vip
@@ -438,7 +437,7 @@ class TestLooks(base.BaseTestCase):
         self.node.vswitch.start_vswitchd()
         # What the restorer does.
         waiting.wait_for(lambda: self.distributor.vips.mark_lost(),
-                         'loss of flows', TIMEOUT)
+                         'loss of flows')
         time.sleep(2)
         for vip_id in self.distributor.vips.list_due():
             self.distributor.vips.follow(vip_id)
@@ -521,11 +520,11 @@ class TestLooks(base.BaseTestCase):
                     tap.send(frame) for frame in frames.make_announcements(
                         address, liar.mac)] and
                 client.get_neighbour(address) == liar.mac,
-                f'{address} of the liar', TIMEOUT)
+                f'{address} of the liar')
             # Nobody asks anybody anew meanwhile.
             waiting.wait_for(
                 lambda address=address: client.get_neighbour(address) == mac,
-                f'{address} of the distributor', TIMEOUT)
+                f'{address} of the distributor')
         self.wait_for(m0=UP, m1=DOWN, m2=UP)
         self.assertEqual({None, claims.CLAIMS}, {
             one.error for one in
@@ -552,7 +551,7 @@ class TestLooks(base.BaseTestCase):
             time.sleep(0.001)
         self.wait_for(m0=UP, m1=DOWN, m2=UP)
         # What Open vSwitch passes by its cache it counts a moment later.
-        waiting.wait_for(lambda: self.count_claims() > 500, 'claims', TIMEOUT)
+        waiting.wait_for(lambda: self.count_claims() > 500, 'claims')
         claimed = self.count_claims()
         print(f'{len(heard)} of {claimed} were given to the process')
         self.assertLess(len(heard), claimed / 50)
@@ -568,7 +567,7 @@ class TestLooks(base.BaseTestCase):
         self.put(other)
         self.wait_for(m0=UP, m1=UP, m2=UP)
         waiting.wait_for(lambda: self.get(OTHER_ID) == {0: UP, 1: DOWN},
-                         'what is seen of the other one', TIMEOUT)
+                         'what is seen of the other one')
         taps = [self.useFixture(raw.Tap(host)) for host in hosts]
         liar = self.useFixture(raw.Tap(self.members[0]))
         marked = []

@@ -5,7 +5,6 @@ import resource
 import socket
 import ssl
 import threading
-import time
 
 import fixtures
 
@@ -233,20 +232,14 @@ class TestAilments(AgentClientTestCase):
         client = self.make_client(timeout=6)
         uploads = [agent_client.Upload(a.amphora_id, a.lb_network_ip, BODY)
                    for a in self.amphorae]
-        began, ended = time.monotonic(), {}
-        for chunk in upload_all(self, client, uploads):
-            for upload, answer in chunk:
-                ended[upload.amphora_id] = (time.monotonic() - began,
-                                            answer.result)
-        for amphora in self.amphorae:
-            seconds, result = ended[amphora.amphora_id]
-            if amphora.ailment == ailing.HEALTHY:
-                self.assertEqual('APPLIED', result)
-                self.assertLess(seconds, 6)
-            else:
-                self.assertEqual('UNREACHABLE', result, amphora.ailment)
-                # Two after each other would take as long.
-                self.assertLess(seconds, 12)
+        ended = [(upload.amphora_id, answer.result)
+                 for chunk in upload_all(self, client, uploads)
+                 for upload, answer in chunk]
+        # Those that are well came last, and are done first.
+        self.assertEqual({(a.amphora_id, 'APPLIED')
+                          for a in self.amphorae[-2:]}, set(ended[:2]))
+        self.assertEqual({(a.amphora_id, 'UNREACHABLE')
+                          for a in self.amphorae[:-2]}, set(ended[2:]))
 
     def test_endless_ones_end_at_once(self):
         for ailment in (ailing.ONE_BYTE_RECORDS, ailing.ENDLESS_CONTINUE,

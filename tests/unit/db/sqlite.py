@@ -8,6 +8,7 @@ import sqlite3
 import threading
 
 import fixtures
+from oslo_db.sqlalchemy import engines
 import sqlalchemy as sa
 from sqlalchemy.dialects import plugins
 
@@ -72,9 +73,13 @@ class SqliteMixin:
             'connection', f'{connection}&plugin={_KeptConnections.NAME}',
             group='database')
         try:
-            return super().create_engine()
+            engine = super().create_engine()
         finally:
             self.conf.set_override('connection', connection, group='database')
+        # oslo.db sleeps after each transaction, for the sake of eventlet: on
+        # a busy machine that takes longer than the transaction.
+        sa.event.remove(engine, 'checkin', engines._thread_yield)
+        return engine
 
     def stop_clock(self):
         """Have no time pass in the database, however long a test takes.

@@ -192,7 +192,7 @@ class TestRestorer(distributors.DistributorTestCase):
                                side_effect=[KeyError('x'), None] * 1000):
             restorer.start()
             waiting.wait_for(lambda: restorer.look.call_count > 5,
-                             'sign of more rounds', 60)
+                             'sign of more rounds')
             restorer.stop(60)
         self.assertFalse(restorer._thread.is_alive())
         self.assertIn('A round of looking after the VIPs failed',

@@ -125,9 +125,7 @@ class TestSights(base.TestCase):
     def test_wait(self):
         run = self.sights.run
         self.tell('v', 'a', DOWN, 'silent')
-        begun = time.monotonic()
-        news = self.sights.read(run, 0, 30)
-        self.assertLess(time.monotonic() - begun, 5)
+        news = self.sights.read(run, 0, 3600)
         self.assertEqual(['silent'], [one.error for one in news.sights])
         # Nothing came.
         self.assertEqual((), self.sights.read(run, 1, .01).sights)
@@ -147,9 +145,7 @@ class TestSights(base.TestCase):
         is_ending = threading.Event()
         self.sights.end_when(is_ending.is_set)
         threading.Timer(.1, is_ending.set).start()
-        begun = time.monotonic()
-        self.sights.read(self.sights.run, 0, 30)
-        self.assertLess(time.monotonic() - begun, 5)
+        self.sights.read(self.sights.run, 0, 3600)
 
     @given(st.lists(CHANGES, max_size=40))
     def test_numbers(self, changes):

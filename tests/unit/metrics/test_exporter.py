@@ -13,6 +13,7 @@ import prometheus_client
 
 from octavia_hmsync.metrics import exporter
 from octavia_hmsync.metrics import probes
+from tests.cloud import waiting
 from tests.unit import base
 
 OPTION = 'house_keeping_metrics_address'
@@ -49,10 +50,8 @@ class TestExporter(base.TestCase):
         return subject
 
     def wait_for(self, condition):
-        deadline = time.monotonic() + 20
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, self.log.output)
-            time.sleep(0.02)
+        waiting.wait_for(condition, lambda: f'such: {self.log.output}',
+                         interval=0.02)
 
     def connect(self):
         host, _, port = self.address.rpartition(':')

@@ -66,7 +66,7 @@ class SenderTestCase(base.TestCase):
                                    'oslo_messaging_notifications')
 
     def wait_for(self, condition, what):
-        waiting.wait_for(condition, what, 60, interval=0.01)
+        waiting.wait_for(condition, what, interval=0.01)
 
     def lines(self, level):
         return [line for line in self.log.output.splitlines()

@@ -3,7 +3,6 @@
 """In the end there is the newest document everywhere, and one answers ARP."""
 
 import threading
-import time
 from unittest import mock
 
 from hypothesis import given
@@ -163,7 +162,7 @@ class TestApply(distributors.DistributorTestCase):
 
         def hang(port_id, is_on):
             asked.set()
-            goes_on.wait(20)
+            goes_on.wait()
             switch(port_id, is_on)
 
         self.addCleanup(goes_on.set)
@@ -174,13 +173,12 @@ class TestApply(distributors.DistributorTestCase):
             self.assertTrue(asked.wait(20))
             for name, vip in self.get_rows(second).items():
                 self.fakes[name].is_down = vip.active
-            began = time.monotonic()
-            with mock.patch.object(switching, '_GRACE', 20):
+            # It would wait for an hour.
+            with mock.patch.object(switching, '_GRACE', 3600):
                 self.subject.apply(second)
-            self.assertLess(time.monotonic() - began, 10)
             goes_on.set()
             waiting.wait_for(
-                lambda: not self.subject.switch._threads, 'end', 20)
+                lambda: not self.subject.switch._threads, 'end')
         for cluster_id in (self.cluster_id, second):
             self.assertEqual(1, len(self.get_answering(cluster_id)))
 

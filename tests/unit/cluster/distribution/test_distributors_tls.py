@@ -122,7 +122,7 @@ class TestDistributors(distributors.DistributorTestCase):
         waiting.wait_for(lambda: not self.look().failed and all(
             vip.error is None
             for vip in self.get_rows(self.cluster_id).values()),
-            'slow distributor that is told', 60)
+            'slow distributor that is told')
 
     def assertWhole(self, active):
         version = self.get_version(self.cluster_id)

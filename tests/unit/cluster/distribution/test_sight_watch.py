@@ -262,7 +262,7 @@ class TestSightWatch(SightTestCase):
         self.sight_watch.run_once()
         self.assertTrue(self.is_woken.wait(20))
         self.assertEqual(3, len(self.sight_watch._watchers))
-        waiting.wait_for(self.seen, 'row', 20)
+        waiting.wait_for(self.seen, 'row')
         before = dict(self.sight_watch._watchers)
         self.sight_watch.run_once()
         self.assertEqual(before, self.sight_watch._watchers)
@@ -302,11 +302,11 @@ class TestSightWatch(SightTestCase):
                                  self.members[number].amphora_id, state)
             for number, fake in enumerate(others):
                 waiting.wait_for(lambda fake=fake, number=number: number in
-                                 self.seen(fake.name), 'row', 20)
+                                 self.seen(fake.name), 'row')
             self.assertEqual(2, len(self.sight_watch._threads))
             self.sight_watch.run_once()
             goes_on.set()
-            waiting.wait_for(lambda: len(waits) > 1, 'another turn', 20)
+            waiting.wait_for(lambda: len(waits) > 1, 'another turn')
         self.assertEqual(1, log.output.count('3 distributors share 2 '
                                              'threads: it takes up to 4 s'))
 

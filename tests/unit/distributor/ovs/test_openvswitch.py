@@ -326,7 +326,7 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.assertEqual('', self.links.vips[VIP])
         self.apply(doc.ACTIVE)
         # IPv4 in two ways, and IPv6.
-        waiting.wait_for(lambda: sent, 'frame', 10)
+        waiting.wait_for(lambda: sent, 'frame')
         self.assertEqual(3, sent[0])
         self.assertEqual(mock.call('hmb11111111111', 1), self.line.call_args)
         self.vswitch.remove(VIP)
@@ -338,7 +338,7 @@ class TestOpenVSwitch(base.BaseTestCase):
                           self.vswitch.announce, OTHER)
         self.assertEqual([], sent)
         self.vswitch.announce(VIP)
-        waiting.wait_for(lambda: sent, 'frame', 10)
+        waiting.wait_for(lambda: sent, 'frame')
         self.vswitch.remove(VIP)
 
     def test_announced_again(self):

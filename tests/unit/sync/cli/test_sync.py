@@ -5,7 +5,6 @@
 import io
 import re
 import socket
-import time
 
 import fixtures
 from oslo_db import exception as db_exc
@@ -206,10 +205,9 @@ class TestWatch(WatchTestCase):
 
     def test_timeout_before_the_next_look(self):
         self.publish(1)
-        begun = time.monotonic()
+        # It would wait for an hour.
         self.assertEqual(1, self.run_command(
-            'sync', 'watch', '--interval', '30', '--timeout', '0.2')[0])
-        self.assertLess(time.monotonic() - begun, 15)
+            'sync', 'watch', '--interval', '3600', '--timeout', '0.2')[0])
 
     def test_follow(self):
         self.publish(1)

@@ -63,8 +63,7 @@ class TestBatches(base.TestCase):
         self.works += map(Work, results)
 
     def wait_for_begun(self, number):
-        waiting.wait_for(lambda: len(self.begun) == number, 'batches',
-                         TIMEOUT)
+        waiting.wait_for(lambda: len(self.begun) == number, 'batches')
 
     def finish(self, *numbers):
         for number in numbers:
@@ -164,7 +163,7 @@ class TestBatches(base.TestCase):
         self.wait_for_begun(1)
         stop = threading.Thread(target=self.subject.stop)
         stop.start()
-        waiting.wait_for(lambda: self.subject._is_stopping, 'stop', TIMEOUT)
+        waiting.wait_for(lambda: self.subject._is_stopping, 'stop')
         self.begun[0].may_feed.set()
         self.assertTrue(stop.is_alive())
         self.begun[0].may_end.set()

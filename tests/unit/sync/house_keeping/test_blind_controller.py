@@ -62,7 +62,7 @@ class TestTwoHousekeepers(sqlite.SqliteMixin, base.DatabaseTestCase):
             results.update(subject.run_once())
             return is_enough(results)
 
-        waiting.wait_for(has_enough, lambda: f'more than {results}', 120)
+        waiting.wait_for(has_enough, lambda: f'more than {results}')
         return results
 
     def count_behind(self):

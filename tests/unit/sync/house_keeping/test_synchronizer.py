@@ -295,7 +295,7 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
             self.subject.run_once()
             return late in self.driver.files
 
-        waiting.wait_for(has_it, 'upload to it', 60)
+        waiting.wait_for(has_it, 'upload to it')
 
     def test_batches_with_those_that_hang_hold_up_no_others(self):
         ids = self.add_amphorae(30)
@@ -307,7 +307,7 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         subject.run_once()
         healthy = set(ids) - self.driver.hanging
         waiting.wait_for(lambda: set(self.driver.files) == healthy,
-                         lambda: f'more than {self.driver.files}', 60)
+                         lambda: f'more than {self.driver.files}')
         self.driver.gate.set()
         self.run_until_idle(subject)
         self.assertEqual(set(ids), set(self.driver.files))
@@ -326,7 +326,7 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         subject.run_once()
         waiting.wait_for(
             lambda: value('octavia_hmsync_uploads_in_flight') == 1 and
-            len(self.driver.uploads) == 3, 'upload alone in flight', 60)
+            len(self.driver.uploads) == 3, 'upload alone in flight')
         self.driver.gate.set()
         self.run_until_idle(subject)
         self.assertEqual(0, value('octavia_hmsync_uploads_in_flight'))
@@ -341,7 +341,7 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.publish(1)
         subject = self.make(batch_size=2, parallel_batches=2)
         subject.run_once()
-        waiting.wait_for(lambda: len(self.driver.uploads) >= 4, 'uploads', 60)
+        waiting.wait_for(lambda: len(self.driver.uploads) >= 4, 'uploads')
         subject.run_once()
         time.sleep(0.5)
         self.assertEqual(4, len(self.driver.uploads))

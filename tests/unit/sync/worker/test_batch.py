@@ -79,7 +79,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         thread = threading.Thread(
             target=lambda: results.append(self.run_batch()))
         thread.start()
-        waiting.wait_for(lambda: self.driver.uploads, 'upload', 60)
+        waiting.wait_for(lambda: self.driver.uploads, 'upload')
         self.publish(number, status)
         # The batch asks at most each poll_interval.
         for _ in range(20):

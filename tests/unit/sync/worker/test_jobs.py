@@ -85,8 +85,7 @@ class TestJobRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
             conf.set_override(name, value, 'oslo_messaging_notifications')
         self.patch(_impl_test, 'NOTIFICATIONS', [])
         jobs.JobRunner(conf, lambda: self.now).run(JOB)
-        waiting.wait_for(lambda: _impl_test.NOTIFICATIONS, 'notification',
-                         10)
+        waiting.wait_for(lambda: _impl_test.NOTIFICATIONS, 'notification')
         self.assertEqual([broken], [
             message['payload']['amphora_id'] for _context, message,
             _priority, _retry in _impl_test.NOTIFICATIONS])

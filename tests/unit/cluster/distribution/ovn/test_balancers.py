@@ -488,4 +488,4 @@ class TestWatch(fakes.OVNTestCase):
         self.assertEqual(1, log.output.count('OVN is away'))
 
     def wait_for(self, is_so):
-        waiting.wait_for(is_so, 'what is seen', 20)
+        waiting.wait_for(is_so, 'what is seen')
