@@ -38,7 +38,7 @@ _STATUSES = {
 def make_payload(news):
     """Return the payload of a change, None if its kind is not known here.
 
-    :param news: a cluster_news.News, perhaps written by another release.
+    :param news: a db.news.News, perhaps written by another release.
     """
     payload_class = (_STATUSES.get(news.body.get('status'))
                      if news.kind == news_repo.STATUS

@@ -29,7 +29,7 @@ NOT_WHOLE = 'NOT_WHOLE'
 def is_going(member):
     """Tell whether a member is leaving, or has never served.
 
-    :param member: a cluster_member.Member.
+    :param member: a cluster.db.member.Member.
     """
     return member.state in (member_repo.BUILDING, member_repo.FAILED) or (
         member.state == member_repo.DRAINING and member.slot is None)

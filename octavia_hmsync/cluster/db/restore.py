@@ -26,7 +26,7 @@ def restore(engine, cluster_id, owner, expiry, snapshot, status, statuses):
     :param cluster_id: its cluster.
     :param owner: the claim owner.
     :param expiry: seconds after which the claim lapses.
-    :param snapshot: the image_restore.Snapshot that the caller saw.
+    :param snapshot: the image.db.restore.Snapshot that the caller saw.
     :param status: its new status, ACTIVE or ERROR.
     :param statuses: new statuses, {image_restore.Object: status}.
     :returns: False, without a change, if something has changed, or another

@@ -36,7 +36,7 @@ class Rounds:
     def look(self):
         """Return the clusters to look at.
 
-        :returns: a list of cluster_due.Due, the longest waiting first.
+        :returns: a list of cluster.db.due.Due, the longest waiting first.
         :raises DBError: if the database cannot be used.
         """
         now = self._clock()

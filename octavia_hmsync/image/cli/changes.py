@@ -104,7 +104,7 @@ class Changes:
 def describe(replacement):
     """Return the progress of a replacement, in one line.
 
-    :param replacement: an image_replacement.Replacement.
+    :param replacement: an image.db.replacement.Replacement.
     """
     state = replacement.state
     if state == replace_repo.RUNNING and replacement.phase:

@@ -77,7 +77,7 @@ def is_up_to_date(load_balancer, image_id):
 def check_preflight(conf, engine, load_balancer, targets, mode):
     """Refuse what would fail.
 
-    :param mode: REPLACE or FAILOVER of image_rollout.
+    :param mode: REPLACE or FAILOVER of image.db.rollout.
     :returns: warnings, a line each.
     :raises NotPossible: with a line for each failure.
     """

@@ -33,7 +33,7 @@ class Verdict:
 def judge(conf, engine, load_balancer, targets, mode, is_housekeeper=False):
     """Make all checks of one load balancer.
 
-    :param mode: REPLACE or FAILOVER of image_rollout.
+    :param mode: REPLACE or FAILOVER of image.db.rollout.
     :param is_housekeeper: whether this is the housekeeper that replaces it.
     :returns: a Verdict.
     """

@@ -142,7 +142,7 @@ class Work:
         """Record the phase that begins.
 
         :param phase: a Phase.
-        :param values: as set_phase() of image_claim.
+        :param values: as set_phase() of image.db.claim.
         :raises Lost, Stopped: as check().
         """
         self.check()

@@ -17,7 +17,7 @@ _OCTAVIA = compat.AMPHORA
 
 
 def get_senders(engine):
-    """Return {amphora id: port_retention.UsedLists} of all amphorae.
+    """Return {amphora id: retention.UsedLists} of all amphorae.
 
     Also of amphorae that no health manager hears.
     """

@@ -31,7 +31,7 @@ _OCTAVIA = compat.AMPHORA
 OLD_GOES_IN = ('SWITCH', 'PROVE_SWITCHED', 'DELETE_OLD', 'UNLOCK', 'FAILOVER')
 # ORDER is a phase of clusters: their new amphorae get lists as members.
 NEW_SERVES_IN = ('DELETE_OLD', 'UNLOCK', 'FAILOVER', 'ORDER')
-# See cluster_member.
+# See cluster.db.member.
 BUILDING = 'BUILDING'
 
 
