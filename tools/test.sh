@@ -65,7 +65,12 @@ fi
 
 reports=$(mktemp -d)
 beside=
-trap 'remove_policy; rm -rf "$reports"; [ -z "$beside" ] || kill "$beside"' EXIT
+function clean_up {
+    remove_policy
+    rm -rf "$reports"
+    [ -z "$beside" ] || kill "$beside"
+}
+trap clean_up EXIT
 left_out=tests/functional/long.txt
 if tools/harness_changed.sh; then
     say "with the tests of the harness, tests/functional/harness.txt"

@@ -37,7 +37,7 @@ SAYS_WHAT_TO_DO = re.compile(
     r'|\b(?:octavia-hmsync|openstack) [a-z]|--\w'
     r'|\bagain\b|\bby itself\b|\bgo(?:es)? on\b|\bgoing on\b|\blater\b'
     r'|\b(?:is|are|was|were) (?:replaced|made|done|built|put back|set right|'
-    r'taken up|left (?:alone|as)|gone)\b'
+    r'taken up|left (?:alone|as)|repaired|gone)\b'
     r'|\b(?:needs?|lacks?|has to|have to|must|takes that|nothing to|only)\b'
     r'|\bnothing of it\b|\btakes its place\b|\balready\b', re.I)
 # A reason follows, which is a message itself; the whole text is a reason.

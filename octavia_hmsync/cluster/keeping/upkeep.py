@@ -289,8 +289,8 @@ def adopt(conf, orphan):
     load_balancer = compat_amphora.get_load_balancer(orphan.id)
     if load_balancer is None:
         return
-    LOG.warning('No worker has taken load balancer %s, which is %s: '
-                'housekeeping does it now.', orphan.id,
+    LOG.warning('Load balancer %s, which is %s, is taken up by housekeeping: '
+                'no worker has done so.', orphan.id,
                 orphan.provisioning_status)
     flavor, _zone = compat_amphora.get_metadata(load_balancer, None)
     worker.ensure_cluster(conf, load_balancer, flavor)

@@ -61,7 +61,7 @@ def is_ours(work):
     try:
         work.look()
     except exceptions.Lost:
-        LOG.warning('Cluster %s was claimed by another process.',
+        LOG.warning('Cluster %s was claimed by another process, which goes on.',
                     work.cluster_id)
         return False
     except (exceptions.Unwanted, exceptions.Stopped):
@@ -107,7 +107,8 @@ class ClaimCluster(task.Task):
                     cluster_repo.set_status(context.engine, cluster_id,
                                             self._status)
                 raise exceptions.ClusterBusy(
-                    f'Another process works on cluster {cluster_id}.')
+                    f'Another process works on cluster {cluster_id}: see '
+                    f'"octavia-hmsync cluster show".')
             context.claims.stopping.wait(work_.INTERVAL)
 
     def revert(self, result, cluster_id, *args, **kwargs):

@@ -55,8 +55,8 @@ class LoadBalancers:
         found = self.find(load_balancer_id)
         if found is None:
             raise exceptions.NotPossible(
-                f'Load balancer {load_balancer_id} has been deleted, which '
-                f'has ended its clone, too.')
+                f'Load balancer {load_balancer_id} has been deleted, and '
+                f'its clone has ended: start another one.')
         return found
 
     def find_clones(self, source_id):

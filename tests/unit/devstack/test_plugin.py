@@ -141,7 +141,7 @@ class TestClusters(PluginTestCase):
         devstack.phase('stack', 'post-config')
         devstack.phase('stack', 'extra')
         self.assertNotEqual(before, server.read_text())
-        subprocess.run(['openssl', 'verify', '-CAfile',
+        subprocess.run([unit_base.need_program('openssl'), 'verify', '-CAfile',
                         authority.certificate_path, str(server)], check=True,
                        stdout=subprocess.DEVNULL)
 
