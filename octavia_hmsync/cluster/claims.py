@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Going on holding clusters, in the process that works on them.
+"""The claims of one process on clusters.
 
-A cluster is claimed in the database for as long as somebody works on it. The
-claim is renewed by one thread for all that this process works on; whoever
-works asks before each step whether it may go on.
+A cluster is claimed in the database while a worker or keeper works on it. One
+thread renews all claims of the process. The claim owner checks before each
+step whether it may go on.
 """
 
 import dataclasses
@@ -39,10 +39,8 @@ class _Held:
 class Claims:
     """The claims of this process.
 
-    :param engine: an SQLAlchemy engine.
     :param host: the name of this controller.
     :param expiry: seconds after which a claim lapses.
-    :param clock: called without arguments, seconds.
     """
 
     def __init__(self, engine, host, expiry, clock=time.monotonic):
@@ -59,11 +57,11 @@ class Claims:
     def claim(self, cluster_id, is_deletion=False, status=None):
         """Claim a cluster.
 
-        :param cluster_id: which.
         :param status: its provisioning status from then on; None leaves it.
-        :param is_deletion: whether it is to be deleted, which everybody else
-                            who works on it makes room for.
-        :returns: an owner, new for each call; None if somebody else has it.
+        :param is_deletion: whether the owner deletes the cluster: all other
+                            work on it stops.
+        :returns: an owner, new for each call; None if another process has
+                  claimed the cluster.
         """
         owner = f'{self._host}/{uuidutils.generate_uuid()}'
         if not claim_repo.claim(self._engine, cluster_id, owner,
@@ -73,7 +71,7 @@ class Claims:
         return owner
 
     def hold(self, cluster_id, owner, is_deletion=False):
-        """Go on holding what is claimed, until release()."""
+        """Renew a claim until release()."""
         with self._lock:
             self._held.setdefault(
                 owner, _Held(cluster_id, owner, is_deletion, self._clock()))
@@ -84,22 +82,22 @@ class Claims:
                 self._thread.start()
 
     def check(self, cluster_id, owner, is_deletion=False):
-        """Go on only as long as that is wanted.
+        """Check that the owner may go on.
 
-        :raises Lost: if somebody else has claimed the cluster.
+        :raises Lost: if another process has claimed the cluster.
         :raises Unwanted: if it is to be deleted, and this is no deletion.
         :raises Stopped: if this process ends.
         """
         with self._lock:
             held = self._held.get(owner)
         if held is None:
-            # What another process has begun.
+            # Another process has begun the work.
             self.hold(cluster_id, owner, is_deletion)
             with self._lock:
                 held = self._held[owner]
             self._look(held)
         elif self._clock() - held.seen >= self._expiry:
-            # Renewed by nobody: this process hung, and has just woken up.
+            # Not renewed in time: this process hung until now.
             self._look(held)
         if held.is_lost:
             raise exceptions.Lost
@@ -109,7 +107,7 @@ class Claims:
             raise exceptions.Stopped
 
     def look(self, cluster_id, owner, is_deletion=False):
-        """As check(), of what the database has now."""
+        """As check(), after a look at the database."""
         self.hold(cluster_id, owner, is_deletion)
         with self._lock:
             held = self._held[owner]
@@ -117,13 +115,13 @@ class Claims:
         self.check(cluster_id, owner, is_deletion)
 
     def release(self, cluster_id, owner):
-        """Hold a cluster no longer; doing it twice is harmless."""
+        """Release a cluster; doing it twice is harmless."""
         with self._lock:
             self._held.pop(owner, None)
         claim_repo.release(self._engine, cluster_id, owner)
 
     def end(self):
-        """Renew no claim any more."""
+        """Stop renewing."""
         self._ended.set()
 
     def _look(self, held):

@@ -41,14 +41,14 @@ OPTS = [
                help='File with its private key. By default that is in the '
                     'file with the certificate.'),
     cfg.StrOpt('client_ca',
-               help='File with the certificates of those who may have issued '
-                    'that of a controller. Nobody without one gets any '
-                    'answer. It is read anew at SIGHUP.'),
+               help='File with the certificates of the authorities of '
+                    'controllers. A client without a certificate of one of '
+                    'these gets no answer. It is read anew at SIGHUP.'),
     cfg.ListOpt('allowed_clients', default=[],
                 help='Common names that the certificate of a controller may '
                      'have. By default any that client_ca vouches for: then '
-                     'whoever can have a certificate of that authority '
-                     'decides where the traffic of all load balancers goes.'),
+                     'every holder of a certificate of that authority can '
+                     'redirect the traffic of all load balancers.'),
     cfg.StrOpt('state_path', default='/var/lib/octavia-hmsync/distributor',
                help='Directory in which it remembers its VIPs over a '
                     'restart. It has to be on a disk: what is lost with the '
@@ -58,30 +58,30 @@ OPTS = [
                     'octavia_hmsync.distributor.backends.'),
     cfg.IntOpt('threads', default=16, min=2, max=256,
                help='Requests that are worked on at once. A larger value '
-                    'bears with more controllers at a time, and starts more '
+                    'serves more controllers at a time, and starts more '
                     'programs of Open vSwitch at once.'),
     cfg.IntOpt('request_timeout', default=5, min=1, max=60,
                help='Seconds that a client may be silent for while it makes '
-                    'a request. A larger value bears with a worse network, '
+                    'a request. A larger value tolerates a worse network, '
                     'and lets each that hangs keep a thread for longer.'),
     cfg.FloatOpt('look_interval', default=1, min=0, max=60,
                  help='Seconds between two looks at the front end of each '
                       'member: a SYN to a port that it serves, taken back '
-                      'when it answers. 0 for none: then nobody but health '
-                      'managers tells that a member is dead. A smaller value '
+                      'when it answers. 0 for none: then only health '
+                      'managers tell that a member is dead. A smaller value '
                       'finds it sooner; 1000 members each second take some '
                       'of a processor.'),
     cfg.IntOpt('look_misses', default=2, min=1, max=100,
                help='After how many looks in a row without an answer a '
                     'member is told to be DOWN. The second one follows at '
-                    'once. A larger value bears with members that stop for '
+                    'once. A larger value tolerates members that stop for '
                     'a moment, and finds dead ones later.'),
     cfg.FloatOpt('hang_timeout', default=10, min=0, max=600,
                  help='Seconds after which the haproxy of a member hangs, and '
                       'the member is told to be DOWN, that has taken a '
                       'connection to its peers port (TCP 1025) and answered '
                       'nothing, while its system answers looks. 0 for never: '
-                      'then nobody asks. A smaller value finds it sooner, '
+                      'then it is not asked. A smaller value finds it sooner, '
                       'and may take one for it that is merely busy: with '
                       'its processor shared by six others, haproxy was seen '
                       'to answer after 2.5 s.'),

@@ -20,7 +20,7 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# How many rounds there are between two looks for what nobody remembers.
+# Rounds between two looks for bridges of no known VIP.
 _STRAY_ROUNDS = 30
 # Seconds, above what a call of Open vSwitch may take: a round that takes
 # longer than this is hanging.
@@ -31,7 +31,7 @@ _AT_ONCE = 32
 # After how many failures in a row the others would fail, too: each may take
 # as long as a call of Open vSwitch does at most.
 _ENOUGH = 2 * _AT_ONCE
-# What is said of one that nobody tried.
+# The error of a VIP that was not tried.
 _LEFT = ''
 
 
@@ -120,7 +120,7 @@ class Restorer:
             self._looked_at = self._clock()
 
     def _follow_all(self) -> None:
-        # Who failed last is last in turn, so that it stops nobody else.
+        # The VIP that failed last is last in turn, so that it delays no other.
         due = sorted(self._vips.list_due(),
                      key=lambda vip_id: vip_id in self._failed)
         failed: dict[str, str] = {}

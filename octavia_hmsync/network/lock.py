@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""One call at a time works on a management network."""
+"""A management network is changed by one call at a time."""
 
 import contextlib
 import os
@@ -21,15 +21,13 @@ _PAUSE = 0.5
 class Lock:
     """The claim of one call on the row of a management network.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
+    :ivar seconds: after which a claim lapses.
     """
 
     def __init__(self, conf, engine):
         opts = conf[network_conf.GROUP]
         self._engine = engine
         self._name = opts.network_name
-        # Who dies with it keeps the others waiting for so long.
         self.seconds = max(_SHORTEST, _REQUESTS * opts.api_timeout)
         self.owner = f'{conf.host} (pid {os.getpid()}, {uuid.uuid4().hex})'
 
@@ -39,11 +37,11 @@ class Lock:
 
     @contextlib.contextmanager
     def held(self):
-        """Claim the row, and give it back in the end.
+        """Claim the row, and release it in the end.
 
-        Waits for whoever has it, but no longer than one that died keeps it.
+        Waits for another owner, until the claim of a dead one has lapsed.
 
-        :raises NotPossible: if somebody else goes on working.
+        :raises NotPossible: if another process goes on working.
         """
         deadline = time.monotonic() + self.seconds + 1
         while (other := self._claim()) is not None:
@@ -56,23 +54,23 @@ class Lock:
             yield self
         finally:
             # What went wrong before matters more: a claim that cannot be
-            # given back lapses.
+            # released lapses.
             with contextlib.suppress(*api.ERRORS):
                 self.release()
 
     def try_unreconciled(self, interval):
-        """Claim the row if nobody has looked at the network for some time.
+        """Claim the row unless the network was looked at within an interval.
 
         :param interval: seconds.
-        :returns: True if it has to be given back with release().
+        :returns: True if the caller must release().
         """
         return network_repo.claim_unreconciled(
             self._engine, self._name, self.owner, self.seconds, interval)
 
     def renew(self):
-        """Go on holding it.
+        """Renew the claim.
 
-        :raises NotPossible: if it took so long that somebody else has it.
+        :raises NotPossible: if it lapsed and another process has claimed it.
         """
         other = self._claim()
         if other is not None:
@@ -81,14 +79,14 @@ class Lock:
                 f'network {self._name} now. Try again.')
 
     def renew_to_undo(self):
-        """Go on holding it; without a database, take that for granted.
+        """Renew the claim before an undo; go on without a database.
 
-        :raises NotPossible: if somebody else has it, who may use by now what
-                             is to be undone.
+        :raises NotPossible: if another process has claimed it, and may use
+                             what is to be undone.
         """
         with contextlib.suppress(*api.ERRORS):
             self.renew()
 
     def release(self):
-        """Give it back."""
+        """Release the claim."""
         network_repo.release(self._engine, self._name, self.owner)

@@ -24,7 +24,7 @@ DOCS = TOP / 'doc/source'
 # Of a thousand words, how many may be of PLAIN's: in the documentation, and in
 # docstrings, comments, messages and help of the package.
 DOCS_LIMIT = 2
-PACKAGE_LIMIT = 12
+PACKAGE_LIMIT = 2
 # Pronouns in place of a subject, and causatives: HACKING.rst, "English".
 NOT_PLAIN = re.compile(
     r"\b(nobody|somebody|anybody|whoever|(?:the )?ones? (?:that|who)"

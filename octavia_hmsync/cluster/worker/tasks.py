@@ -61,8 +61,8 @@ def is_ours(work):
     try:
         work.look()
     except exceptions.Lost:
-        LOG.warning('Cluster %s was claimed by another process, which goes on.',
-                    work.cluster_id)
+        LOG.warning('Cluster %s was claimed by another process, which goes '
+                    'on.', work.cluster_id)
         return False
     except (exceptions.Unwanted, exceptions.Stopped):
         # The next claim owner finds in the database what is there.

@@ -7,7 +7,7 @@ import ipaddress
 from octavia_hmsync.distributor.ovs import claims
 from octavia_hmsync.distributor.ovs import openflow
 
-# Who says or seems to be the VIP: all are counted, and none is passed on.
+# Frames that claim the VIP, or seem to: counted, and never forwarded.
 CLAIM_PRIORITY = 800
 _ANSWER_PRIORITY = 700
 _SOLICITATION, _ADVERTISEMENT = 135, 136
@@ -48,7 +48,7 @@ def _make_arp(address: str, mac: str, in_port: int, table: int,
     flows = [
         openflow.Flow(table, CLAIM_PRIORITY,
                       (here, 'arp', f'arp_spa={address}'), claims.ACTIONS),
-        # Nobody sends from there, other than members to their clients.
+        # Only members send from there, to their clients.
         openflow.Flow(table, CLAIM_PRIORITY,
                       (here, 'ip', f'nw_src={address}'), ())]
     for destination in (_BROADCAST, mac) if active else ():

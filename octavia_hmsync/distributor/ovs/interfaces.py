@@ -6,7 +6,7 @@
 
 The compute service puts the Neutron port of a VIP into the instance as a
 network interface. It is known by its MAC address: which name it gets, and in
-which order they come, is nobody's promise.
+which order they come, is not guaranteed.
 """
 
 import contextlib

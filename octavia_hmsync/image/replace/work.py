@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What all that is done for one replacement shares."""
+"""What the steps of one replacement share."""
 
 import contextlib
 import dataclasses
@@ -31,11 +31,11 @@ LOG = logging.getLogger(__name__)
 
 # Seconds between two looks at something that takes its time.
 INTERVAL = 0.2
-# An agent that was configured anew restarts; one that hangs lets each request
-# take its time. Seconds.
+# Seconds. An agent restarts after a new configuration; to an agent that hangs
+# each request takes its whole time-out.
 _PATIENCE = 10
 _PAUSE = 0.7
-# Seconds between two looks whether an operator wants it back.
+# Seconds between two looks whether an operator has cancelled it.
 _CANCEL_INTERVAL = 1
 
 AGENT_ERRORS = (exceptions.AgentUnreachable, exceptions.AgentRefused)
@@ -49,11 +49,8 @@ class Cancelled(exceptions.HMSyncException):
 class Work:
     """A replacement that this process has claimed.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param replacement: a Replacement.
-    :param owner: who has claimed it.
-    :param stopping: a threading.Event, when this process ends.
+    :param owner: the claim owner.
+    :param stopping: set when this process ends.
     :raises CloudUnavailable: if Octavia's drivers cannot be loaded.
     """
 
@@ -97,9 +94,9 @@ class Work:
         return self.options.replacement_claim_expiry
 
     def check(self):
-        """Go on only as long as the replacement is ours.
+        """Check that this process may go on.
 
-        :raises Lost: if somebody else has claimed it.
+        :raises Lost: if another process has claimed the replacement.
         :raises Stopped: if this process ends.
         :raises Cancelled: within interruptible(), before there is no way
                            back, if an operator wants it back.
@@ -156,7 +153,7 @@ class Work:
                  self.load_balancer_id, phase)
 
     def note(self, reason):
-        """Record why the phase takes its time, for whoever looks at the row.
+        """Record why the phase takes so long, for operators.
 
         :raises Lost, Stopped: as check().
         """
