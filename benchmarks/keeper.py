@@ -110,7 +110,7 @@ class _Fill:
                     'amphora_id': amphora_id, 'slot': slot,
                     'peer_group': slot // 2, 'state': 'ACTIVE',
                     'mac': cluster_ports.make_mac(cluster_id, member_id),
-                    'config_digest': '1'})
+                    'config_digest': '1', 'idle_timeout': 60})
                 sights += [{'member_id': member_id, 'distributor_id': who,
                             'state': 'UP'} for who in observers]
         records.insert_all(rows)

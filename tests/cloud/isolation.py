@@ -9,7 +9,9 @@ from tests.cloud import process
 
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWNET = 0x40000000
-_outside = None
+# Where the network of the machine is, for a process that is in its own, and
+# for all that it starts: a client in a node's namespace has to stay there.
+_OUTSIDE = 'OCTAVIA_HMSYNC_TESTS_OUTSIDE'
 
 
 def isolate():
@@ -20,14 +22,13 @@ def isolate():
     amphora agents of theirs do not write into its logs. Ends with the
     process. Without the right to do so the tests share what the machine has.
     """
-    global _outside
-    if _outside is not None or os.geteuid():
+    if _OUTSIDE in os.environ or os.geteuid():
         return
     before = os.open('/proc/self/ns/net', os.O_RDONLY)
     if ctypes.CDLL(None).unshare(_CLONE_NEWNS | _CLONE_NEWNET):
         os.close(before)
         return
-    _outside = before
+    os.environ[_OUTSIDE] = f'/proc/{os.getpid()}/fd/{before}'
     process.run('mount', '--make-rprivate', '/')
     for directory in ('/var/log', '/run/netns'):
         os.makedirs(directory, exist_ok=True)
@@ -40,6 +41,6 @@ def outside(*command):
 
     For what asks an index of packages.
     """
-    if _outside is None:
+    if _OUTSIDE not in os.environ:
         return list(command)
-    return ['nsenter', f'--net=/proc/{os.getpid()}/fd/{_outside}', *command]
+    return ['nsenter', f'--net={os.environ[_OUTSIDE]}', *command]
