@@ -136,6 +136,18 @@ _CHANGE = _object(
 
 _SUMMARY = _object(**_SUMMARY_FIELDS)
 
+_VIP_CHANGE: _Raw = {
+    **_object(
+        mappings={**_COUNT,
+                  'description': 'The current mapping, and the former ones '
+                                 'whose connections are not all known.'},
+        one_by_one={'type': 'array', 'items': {'type': 'string'},
+                    'description': 'Members whose connections are remembered '
+                                   'one by one meanwhile, because they answer '
+                                   'packets of other connections.'}),
+    'type': ['object', 'null'],
+    'description': 'The change of members that is under way; null for none.'}
+
 # By the function of api.py that answers; delete_vip() answers nothing.
 ANSWERS: dict[str, _Raw] = {
     'get_versions': _VERSIONS,
@@ -155,7 +167,8 @@ ANSWERS: dict[str, _Raw] = {
     'get_vip': _object(
         **_SUMMARY_FIELDS, document=schemas.DOCUMENT,
         **{**_COUNTERS_FIELDS, 'members': {
-            'type': 'array', 'items': _object(**_COUNTED, sight=_SIGHT)}}),
+            'type': 'array', 'items': _object(**_COUNTED, sight=_SIGHT)}},
+        change=_VIP_CHANGE),
     'put_vip': _CHANGE,
     'get_statistics': _object(id=schemas.VIP_ID, version=schemas.VERSION,
                               **_COUNTERS_FIELDS),

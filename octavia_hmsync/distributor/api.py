@@ -21,8 +21,9 @@ from octavia_hmsync import version
 
 LOG = logging.getLogger(__name__)
 
-# Bytes; a document with 256 members has 50 KiB.
-_LONGEST = 256 * 1024
+# Bytes; a document with 256 members has 50 KiB, a transition with 20 000 pins
+# less than this.
+_LONGEST = 4 * 1024 * 1024
 
 # {error: (status, code)}. Clients decide by the code what to do.
 ERRORS: dict[type[Exception], tuple[int, str]] = {
@@ -134,8 +135,12 @@ class _API:
         for member in counted['members']:
             sight = seen.get(member['id'])
             member['sight'] = _show_sight(sight) if sight else None
+        change = self._vips.describe_change(vip.id)
         return {**self._summarize(vip), 'document': vip.document.to_dict(),
-                **counted}
+                **counted, 'change': change and {
+                    'mappings': change['mappings'], 'one_by_one': [
+                        member.id for member in vip.document.members
+                        if member.mac in change['pinned']]}}
 
     def get_statistics(self, vip_id: str) -> typing.Any:
         vip = self._vips.get(doc.check_vip_id(vip_id))

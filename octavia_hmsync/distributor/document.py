@@ -21,6 +21,10 @@ ACTIVE = schemas.ACTIVE
 DRAINING = schemas.DRAINING
 DEAD = schemas.DEAD
 
+# DSCP of packets that may be of connections of other members, of those for
+# private use: whoever does not know the connection drops its own RST.
+MARK = 0x37
+
 # Of what somebody wrote, for whoever reads the message.
 _SHOWN = 60
 

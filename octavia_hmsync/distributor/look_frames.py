@@ -34,6 +34,7 @@ class Segment:
     :ivar acknowledged: the next sequence that the sender expects.
     :ivar flags: FIN, SYN, RST, PSH, ACK.
     :ivar payload: the received part of the payload.
+    :ivar tos: of IPv4, the traffic class of IPv6; not read.
     """
 
     source_mac: str
@@ -46,6 +47,7 @@ class Segment:
     acknowledged: int
     flags: int
     payload: bytes = b''
+    tos: int = 0
 
     def to_frame(self) -> bytes:
         """Return the Ethernet frame."""
@@ -60,12 +62,12 @@ class Segment:
         tcp = tcp[:16] + struct.pack('!H', check) + tcp[18:]
         if source.version == 4:
             kind, ip = _IP4, struct.pack(
-                '!BBHHHBBH4s4s', 0x45, 0, 20 + len(tcp), 0, 0x4000, _TTL,
-                _TCP, 0, source.packed, target.packed)
+                '!BBHHHBBH4s4s', 0x45, self.tos, 20 + len(tcp), 0, 0x4000,
+                _TTL, _TCP, 0, source.packed, target.packed)
             ip = ip[:10] + struct.pack('!H', _checksum(ip)) + ip[12:]
         else:
             kind, ip = _IP6, struct.pack(
-                '!IHBB', 6 << 28, len(tcp), _TCP, _TTL) + (
+                '!IHBB', 6 << 28 | self.tos << 20, len(tcp), _TCP, _TTL) + (
                     source.packed + target.packed)
         frame = b''.join((_pack_mac(self.target_mac),
                           _pack_mac(self.source_mac),

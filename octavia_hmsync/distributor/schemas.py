@@ -18,6 +18,10 @@ MAX_ADDRESSES = 10
 MAX_VERSION = 2 ** 53 - 1
 # A cluster has two distributors; a third one may be on its way in.
 MAX_PARTNERS = 3
+# Mappings of before the current one, and connections that another distributor
+# is told of.
+MAX_FORMERS = 4
+MAX_PINS = 20000
 # Of one node, in the subnets of a VIP, and listeners that are looked at.
 MAX_LOOK_ADDRESSES = 10
 MAX_LOOK_PORTS = 16
@@ -40,6 +44,8 @@ MAC = '^[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}$'
 # With a length, as Python's $ takes a line feed for nothing.
 _ID: Schema = {'type': 'string', 'pattern': UUID, 'maxLength': 36}
 _MAC: Schema = {'type': 'string', 'pattern': MAC, 'maxLength': 17}
+_ADDRESS: Schema = {'type': 'string', 'format': 'ip'}
+_PORT: Schema = {'type': 'integer', 'minimum': 0, 'maximum': 65535}
 _SLOT: Schema = {'type': 'integer', 'minimum': 0, 'maximum': MAX_SLOT}
 
 
@@ -111,7 +117,7 @@ _MAPPING = _object(
     affinity={'type': 'string', 'enum': list(AFFINITIES)},
     slots={'type': 'array', 'maxItems': MAX_SLOT + 1, 'items': {
         'type': 'array', 'minItems': 2, 'maxItems': 2, 'prefixItems': [
-            _SLOT, {'type': 'array', 'minItems': 1, 'maxItems': MAX_SLOT + 1,
+            _SLOT, {'type': 'array', 'maxItems': MAX_SLOT + 1,
                     'items': {'type': 'array', 'minItems': 2, 'maxItems': 2,
                               'prefixItems': [_SLOT, _MAC]}}]},
            'description': 'For the number of each slot the members that it '
@@ -127,6 +133,28 @@ TRANSITION: Schema = {
         age={'type': 'number', 'minimum': 0,
              'description': 'Seconds since the last change of the latter.'}),
     'title': 'Transition'}
+# They are left out where each connection is remembered one by one.
+TRANSITION['properties'] |= {
+    'between': {
+        'type': 'array', 'maxItems': MAX_FORMERS,
+        'items': {'type': 'array', 'minItems': 2, 'maxItems': 2,
+                  'prefixItems': [_MAPPING, {'type': 'number', 'minimum': 0}]},
+        'description': 'Mappings after the base, oldest first, each with the '
+                       'seconds since it became the current one.'},
+    'proven': {
+        'type': 'array', 'maxItems': MAX_SLOT + 1, 'items': _MAC,
+        'description': 'Members that may get packets of connections of '
+                       'others.'},
+    'pins': {
+        'type': 'array', 'maxItems': MAX_PINS,
+        'items': {'type': 'array', 'minItems': 5, 'maxItems': 5,
+                  'prefixItems': [
+                      _ADDRESS, _PORT, _ADDRESS, _PORT,
+                      {'type': 'array', 'minItems': 1, 'maxItems': 5,
+                       'items': _MAC}]},
+        'description': 'Connections that are remembered one by one: address '
+                       'and port of the client and of the VIP, and the MAC '
+                       'addresses of members that may have it.'}}
 
 _DOCUMENT = _object(
     version=VERSION,

@@ -121,6 +121,7 @@ class Server(base.BaseApplication):
         self._contexts = tls.Contexts(conf)
         self._restorer: restore.Restorer | None = None
         self._looker: looker.Looker | None = None
+        self._vips: vips.Vips | None = None
         self._sights: sights.Sights | None = None
         super().__init__()
 
@@ -163,6 +164,7 @@ class Server(base.BaseApplication):
             LOG.error('The distributor cannot begin: %s', e)
             # With this code the arbiter ends, instead of trying again.
             sys.exit(arbiter.Arbiter.WORKER_BOOT_ERROR)
+        self._vips = all_vips
         self._restorer = restore.Restorer(all_vips, options.restore_interval)
         # Clients that wait for news take threads away from others.
         self._sights = sights.Sights(options.threads // 2)
@@ -186,8 +188,10 @@ class Server(base.BaseApplication):
         # In a thread: it waits for a lock that the main thread may hold.
         signal.signal(signal.SIGHUP, lambda _number, _frame: threading.Thread(
             target=self._contexts.reload, daemon=True).start())
-        if self._restorer and self._looker and self._sights:
+        if (self._restorer and self._looker and self._sights and
+                self._vips):
             self._sights.end_when(lambda: not worker.alive)
+            self._vips.start()
             self._restorer.start()
             self._looker.start()
         LOG.info('The distributor %s serves at port %s.',
@@ -199,4 +203,6 @@ class Server(base.BaseApplication):
             self._looker.stop(_GRACE)
         if self._restorer:
             self._restorer.stop(_GRACE)
+        if self._vips:
+            self._vips.stop()
         LOG.info('The distributor ends. Open vSwitch forwards as before.')

@@ -69,10 +69,16 @@ class Backend(typing.Protocol):
     A transition is what it wants to have remembered of a VIP: a dict of JSON.
     """
 
+    def start(self) -> None:
+        """Begin what is to be done all the time."""
+
+    def stop(self) -> None:
+        """End it."""
+
     def advance(self, document: doc.Document,
                 previous: dict[str, typing.Any] | None,
                 now: float) -> dict[str, typing.Any]:
-        """Return the transition that follows; pure."""
+        """Return the transition that follows."""
 
     def is_due(self, document: doc.Document,
                state: dict[str, typing.Any], now: float) -> bool:
@@ -88,9 +94,27 @@ class Backend(typing.Protocol):
         """Return the transition to go on with, by another's; pure."""
 
     def apply(self, vip_id: str, document: doc.Document,
-              previous: dict[str, typing.Any] | None,
-              now: float) -> dict[str, typing.Any]:
-        """Put it in force."""
+              previous: dict[str, typing.Any] | None, now: float,
+              keep: abc.Callable[[dict[str, typing.Any]], None] | None = None
+              ) -> dict[str, typing.Any]:
+        """Put it in force.
+
+        Another transition than advance() returned is kept before it is.
+        """
+
+    def describe(self, state: dict[str, typing.Any]
+                 ) -> dict[str, typing.Any] | None:
+        """Return what is to be shown of a transition; None if it is over.
+
+        A dict with mappings, how many there are, and pinned, MAC addresses.
+        """
+
+    def read_pins(self, vip_id: str) -> list[typing.Any]:
+        """Return connections that are remembered one by one."""
+
+    def take_pins(self, vip_id: str, document: doc.Document,
+                  pins: list[typing.Any]) -> None:
+        """Remember those of another distributor, in place of earlier ones."""
 
     def remove(self, vip_id: str) -> bool:
         """Remove all there is of a VIP."""
@@ -220,8 +244,15 @@ class Vips:
                 self._entries[vip_id] = vip
                 self._unread.discard(vip_id)
                 self._stray.discard(vip_id)
+
+        def keep(transition: dict[str, typing.Any]) -> None:
+            known = dataclasses.replace(vip, transition=transition)
+            self._store.save(vip_id, known)
+            with self._guard:
+                self._entries[vip_id] = known
+
         with self._following(vip_id):
-            self._backend.apply(vip_id, adapted, vip.transition, now)
+            self._backend.apply(vip_id, adapted, vip.transition, now, keep)
 
     def leave(self, vip_id: str, version: int) -> None:
         """Answer for a VIP no more, which another distributor has announced.
@@ -261,14 +292,17 @@ class Vips:
 
         :returns: as schemas.TRANSITION has it.
         :raises UnknownVip: if there is none with a document.
+        :raises VswitchUnavailable: if it is not known what is remembered.
         """
         with self._guard:
             entry = self._entries.get(vip_id)
         if not isinstance(entry, store.Vip) or entry.transition is None:
             raise exceptions.UnknownVip(
                 f'the VIP {vip_id} has no document; send it anew')
-        return {'version': entry.document.version,
-                **self._backend.share(entry.transition, self._clock())}
+        # What is pinned while this is read is in a mapping that is shared.
+        shared = self._backend.share(entry.transition, self._clock())
+        return {'version': entry.document.version, **shared,
+                'pins': self._backend.read_pins(vip_id)}
 
     def adopt(self, vip_id: str, shared: dict[str, typing.Any]) -> bool:
         """Stand by with what the active distributor has of a VIP.
@@ -292,6 +326,9 @@ class Vips:
                     f'{"active" if document.active else "standing by"}: the '
                     f'transition of version {shared["version"]} is for who '
                     f'stands by with that', document.version)
+            # Before a mapping is forgotten.
+            self._backend.take_pins(vip_id, document,
+                                    shared.get('pins') or [])
             adopted = self._backend.adopt(
                 document, entry.transition, shared, self._clock())
             if adopted == entry.transition:
@@ -404,6 +441,25 @@ class Vips:
         :returns: a number that only grows; None if it is not known.
         """
         return self._backend.count_lost()
+
+    def describe_change(self, vip_id: str) -> dict[str, typing.Any] | None:
+        """Return how far a change of members is.
+
+        :returns: as of the backend's describe(); None if there is none.
+        """
+        with self._guard:
+            entry = self._entries.get(vip_id)
+        if not isinstance(entry, store.Vip) or entry.transition is None:
+            return None
+        return self._backend.describe(entry.transition)
+
+    def start(self) -> None:
+        """Have the data plane do what it does all the time."""
+        self._backend.start()
+
+    def stop(self) -> None:
+        """End that."""
+        self._backend.stop()
 
     def read_counters(self, vip_id: str) -> dict[str, typing.Any]:
         """Return what the backend counted for a VIP.

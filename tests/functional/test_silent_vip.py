@@ -165,6 +165,9 @@ class TestMember(SilentVipTestCase):
     def assertSilent(self):
         """It serves all VIPs, and nobody has ever heard of it."""
         self.wait_until_it_serves()
+        self.assertIn('dscp 0x37 tcp flags == rst drop',
+                      self.instance.run_inside(
+                          'nft', 'list', 'table', 'inet', 'hmsync').stdout)
         self.assertEqual([0, 0, 0], self.ask())
         for vip in VIPS:
             self.assertEqual([], self.heard.about(vip))

@@ -14,14 +14,21 @@ keepalived sets both sysctls before it adds the addresses, each time it
 starts, and removes the addresses when it stops. Without a vrrp_instance it
 announces no address. The agent was booted as for ACTIVE_STANDBY, so it leaves
 the addresses alone, also when it plugs the interface again.
+
+A distributor may send a member packets of connections of other members, with
+a mark. The kernel answers with a RST that has the same mark; nftables drops
+that RST, in a table of its own. Where an image has no nft, distributors find
+that out and send the member no such packets.
 """
 
+import base64
 import ipaddress
 import operator
 import re
 import typing
 
 from octavia_hmsync.amphora import agent
+from octavia_hmsync.distributor import document as doc
 from octavia_hmsync import exceptions
 
 # The routing table for packets from the VIPs, as in Octavia's configuration.
@@ -29,12 +36,29 @@ _TABLE = 1
 _RULE_PRIORITY = 100
 _INTERFACE = re.compile(r'[A-Za-z0-9_.-]{1,15}')
 
+# Sent by a kernel that does not know the connection, it has no ACK.
+RULES = f'''\
+table inet hmsync
+delete table inet hmsync
+table inet hmsync {{
+    chain output {{
+        type filter hook output priority 0; policy accept;
+        ip dscp {doc.MARK} tcp flags == rst drop
+        ip6 dscp {doc.MARK} tcp flags == rst drop
+    }}
+}}
+'''
+# keepalived would take braces and semicolons for its own.
+_ENCODED = base64.b64encode(RULES.encode()).decode()
+
 _TEMPLATE = '''\
 # By octavia-hmsync, for a member of a cluster: a distributor answers for the
 # VIPs, never this amphora.
 global_defs {{
-    startup_script "/sbin/sysctl -q -w net.ipv4.conf.all.arp_ignore=1 \
-net.ipv4.conf.all.arp_announce=2" root
+    # What nft is told: "base64 -d" shows it. Without nft all goes on.
+    startup_script "/bin/sh -c '/sbin/sysctl -q -w \
+net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 && \
+(echo {nft} | base64 -d | /usr/sbin/nft -f - || true)'" root
 }}
 
 static_ipaddress {{
@@ -77,6 +101,7 @@ def render(vips, interface, mac, own=()):
             f'The VIPs cannot be given to an amphora: {e}. See the subnets '
             f'of the load balancer.') from e
     return _TEMPLATE.format(
+        nft=_ENCODED,
         addresses=_indent([f'{_host(address)} dev lo'
                            for address in addresses] + more),
         routes=_indent(routes),

@@ -26,6 +26,8 @@ _PROTOCOLS = ['OpenFlow10', 'OpenFlow13', 'OpenFlow15']
 _OFPORT = 1
 # Of the row that bounds the tables of all bridges of VIPs, each by itself.
 _TABLE = 'hmsync-pins'
+# Seconds; Open vSwitch's own default.
+_MAX_IDLE = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,6 +241,17 @@ class Bridges:
         self._commit([self._connect().db_set(
             'Bridge', Names.of(vip_id).bridge,
             ('external_ids', {_ANNOUNCED: announced}))], database.note)
+
+    def get_max_idle(self):
+        """Return the seconds for which its cache has what has no packets.
+
+        :raises VswitchUnavailable: saying what is wrong.
+        """
+        api = self._connect()
+        with api.ovsdb_connection.lock:
+            row, = api.tables['Open_vSwitch'].rows.values()
+            text = row.other_config.get('max-idle', '')
+        return int(text) / 1000 if text.isdigit() and int(text) else _MAX_IDLE
 
     def check(self):
         """Check that Open vSwitch can be used.

@@ -28,8 +28,8 @@ class Mapping:
 
     :param affinity: FLOW, the slot is that of a connection, or SOURCE_IP,
                      that of a client.
-    :param slots: pairs of the number of a slot and its targets, of which
-                  there is one at least; in order.
+    :param slots: pairs of the number of a slot and its targets, in order;
+                  none of one whose members are all dead.
     """
 
     affinity: str
@@ -94,20 +94,24 @@ def get_living(document: doc.Document) -> set[str]:
 
 
 def without_dead(mapping: Mapping, living: abc.Collection[str],
-                 current: Mapping) -> Mapping:
+                 current: Mapping, stands_in: bool = True) -> Mapping:
     """Take out of a mapping who is dead since it was made.
 
     :param mapping: the Mapping.
     :param living: the MAC addresses of who is not dead.
     :param current: the Mapping of now.
-    :returns: a Mapping. A slot that lost all its targets stands for what it
-              does now, so that nobody has to move again later; one that is
-              not there now goes, and only its connections are spread.
+    :param stands_in: whether a slot that lost all its targets stands for what
+                      it does now, so that nobody has to move again later;
+                      else it leads nowhere. One that is not there now goes,
+                      and only its connections are spread.
+    :returns: a Mapping.
     """
     now = dict(current.slots)
     slots = {}
     for number, targets in mapping.slots:
         left = tuple(target for target in targets if target.mac in living)
-        if left or number in now:
-            slots[number] = left or now[number]
+        if left or not targets or not stands_in:
+            slots[number] = left
+        elif number in now:
+            slots[number] = now[number]
     return Mapping(mapping.affinity, tuple(sorted(slots.items())))

@@ -137,18 +137,18 @@ class Ofctl:
                     *(sum(map(int, each)) for each in
                       zip(*cached or [(0, 0)])))
 
-    def get_cache(self, datapath_type, mac):
+    def get_cache(self, datapath_type, mac=None):
         """Return flows of the data path, each as text.
 
         ovs-vswitchd does nothing else meanwhile.
 
         :param datapath_type: system or netdev.
-        :param mac: of frames that they are for.
+        :param mac: of frames that they are for; None for all.
         :raises VswitchUnavailable: saying what is wrong.
         """
         return self._ask(
             'dpctl/dump-flows', f'{datapath_type}@ovs-{datapath_type}',
-            f'filter=dl_dst={mac}').splitlines()
+            *([f'filter=dl_dst={mac}'] if mac else ())).splitlines()
 
     def _ask(self, *command):
         """Ask ovs-vswitchd itself; returns what it says."""

@@ -4,7 +4,9 @@
 
 import collections
 import contextlib
+import dataclasses
 import logging
+import math
 import threading
 import time
 
@@ -15,10 +17,12 @@ from octavia_hmsync.distributor.ovs import conf as ovs_conf
 from octavia_hmsync.distributor.ovs import counters
 from octavia_hmsync.distributor.ovs import frames
 from octavia_hmsync.distributor.ovs import interfaces
+from octavia_hmsync.distributor.ovs import keeping
 from octavia_hmsync.distributor.ovs import mapping
 from octavia_hmsync.distributor.ovs import ofctl
 from octavia_hmsync.distributor.ovs import openflow
 from octavia_hmsync.distributor.ovs import pipeline
+from octavia_hmsync.distributor.ovs import proof
 from octavia_hmsync.distributor.ovs import room
 from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync.distributor.ovs import transition as transitions
@@ -81,16 +85,28 @@ class OpenVSwitch:
         # By VIP: what apply() left; None where it failed.
         self._applied = {}
         self._next = 0
+        self._options = options
+        self._said_refused = set()
+        self.keeper = keeping.Keeper(self._ofctl, self._bridges, self._rooms,
+                                     options)
 
-    @staticmethod
-    def advance(document, previous=None, now=None):
+    def start(self):
+        """Begin what is done all the time."""
+        self.keeper.start()
+
+    def stop(self):
+        """End that."""
+        self.keeper.stop()
+
+    def advance(self, document, previous=None, now=None):
         """Return the state that apply() would return; see advance()."""
-        return advance(document, previous, now)
+        return advance(document, previous, now,
+                       self.keeper.get_known_since(document))
 
-    @staticmethod
-    def is_due(document, state, now=None):
+    def is_due(self, document, state, now=None):
         """Tell whether apply() has to be called, by time; see is_due()."""
-        return is_due(document, state, now)
+        return is_due(document, state, now,
+                      self.keeper.get_known_since(document))
 
     @staticmethod
     def share(state, now=None):
@@ -102,7 +118,12 @@ class OpenVSwitch:
         """Return the state to go on with; see adopt()."""
         return adopt(document, state, shared, now)
 
-    def apply(self, vip_id, document, previous=None, now=None):
+    @staticmethod
+    def describe(state):
+        """Return what is to be shown of a state; see describe()."""
+        return describe(state)
+
+    def apply(self, vip_id, document, previous=None, now=None, keep=None):
         """Put a document in force; again does no harm.
 
         What is right already is not touched. It has to be called again, with
@@ -113,16 +134,19 @@ class OpenVSwitch:
         :param previous: what advance() or apply() returned last for this VIP,
                          a dict; None if there was nothing.
         :param now: seconds since the epoch; None for now.
+        :param keep: called with a state that is to be kept before it is in
+                     force, where more is known than advance() knows.
         :returns: the state of the VIP, a dict for JSON, to be kept: by it
                   connections stay where they are over the next change.
         """
-        state = advance(document, previous, now)
+        now = time.time() if now is None else now
+        transition = transitions.Transition.from_json(
+            self.advance(document, previous, now))
         with self._locks[vip_id]:
-            self._apply(vip_id, document,
-                        transitions.Transition.from_json(state))
-        return state
+            return self._apply(vip_id, document, transition, now,
+                               keep or (lambda _state: None)).to_json()
 
-    def _apply(self, vip_id, document, transition):
+    def _apply(self, vip_id, document, transition, now, keep):
         names = bridges.Names.of(vip_id)
         self._applied.setdefault(vip_id)
         if self._ofctl.get_boot(names.bridge) is None:
@@ -139,10 +163,14 @@ class OpenVSwitch:
         before = self._applied.get(vip_id)
         after = _Applied(document, transition, in_port, program, boot,
                          vip_room)
+        if before:
+            # Should this fail, it is done once more.
+            self.keeper.pin(names.bridge, before.transition, transition,
+                            document, now)
         # Not known any more, should this fail.
         self._applied[vip_id] = None
         if before and before.boot == boot:
-            self._change(names.bridge, before, after)
+            after = self._change(vip_id, before, after, now, keep)
         elif is_new:
             # One of before may have come and gone unseen by ovs-vswitchd,
             # which has its flows then.
@@ -152,7 +180,12 @@ class OpenVSwitch:
         else:
             self._take_over(names.bridge, after)
         self._applied[vip_id] = after
+        self.keeper.follow(document, after.transition, now)
+        if document.active and not is_new and not (
+                before and before.document.active):
+            self.keeper.begin_pins(names.bridge, document)
         self._announce_change(vip_id, document)
+        return after.transition
 
     def _compile(self, document, transition, in_port, vip_room, **kwargs):
         return pipeline.compile_vip(
@@ -184,42 +217,121 @@ class OpenVSwitch:
                     after.program.meters,
                     self._conf.hmsync_distributor.openvswitch_timeout)
 
-    def _change(self, bridge, before, after):
-        """Program what was programmed by this process before."""
+    def _change(self, vip_id, before, after, now, keep):
+        """Program what was programmed by this process before.
+
+        :returns: what is in force then.
+        """
+        bridge = bridges.Names.of(vip_id).bridge
         if (before.program.cookie == after.program.cookie and
                 self._has(bridge, after.program)):
-            return
+            return after
         handover = transitions.make_handover(
             before.transition, after.transition, after.document)
         if handover:
             between = after._replace(program=self._compile(
                 after.document, handover, after.in_port, after.room,
                 pins_all=True))
-            begun = self._find_beginnings(before)
+            seen = self._read_cache_of(before)
             self._replace(bridge, before, between)
-            self._pin(bridge, begun)
+            self._pin(bridge, self._find_beginnings(before, seen))
+            after = self._prove(vip_id, after, seen, now, keep)
             # First packets that its cache has forwarded meanwhile are pinned
             # now, where they went.
             self._ofctl.wait_for_cache()
             before = between
         self._replace(bridge, before, after)
+        if not handover and after.transition.doubles and (
+                after.transition.unproven):
+            # In the place of one that is dead; its answers come now.
+            before, after = after, self._prove(vip_id, after, [], now, keep)
+            if after is not before:
+                self._replace(bridge, before, after)
+        return after
 
-    def _find_beginnings(self, before):
-        """Find connections whose first packet may come again."""
+    def _prove(self, vip_id, after, seen, now, keep):
+        """Find out who bears packets of connections of others.
+
+        :returns: what is to be in force then.
+        """
+        document, transition = after.document, after.transition
+        unproven = transition.unproven
         cached = self._rooms.cached
-        if (cached is None or cached > _MAX_READ or
-                before.room is not pipeline.Room.ENOUGH):
+        if (seen is None or cached is None or cached > keeping.MAX_CACHED or
+                not unproven):
+            found = proof.Proof()
+        else:
+            with contextlib.closing(self._dial(
+                    bridges.Names.of(vip_id).bridge, after.in_port)) as line:
+                found = proof.prove(line, document, unproven)
+        proven = dataclasses.replace(
+            transition, proven=transition.proven | found.proven)
+        if found.refuse:
+            self._say_refused(vip_id, found)
+        if proven.doubles:
+            # Before first packets go elsewhere.
+            self.keeper.begin(document, seen or (), now)
+        if proven == transition:
+            return after
+        keep(proven.to_json())
+        return after._replace(transition=proven, program=self._compile(
+            document, proven, after.in_port, after.room))
+
+    def _say_refused(self, vip_id, found):
+        if vip_id not in self._said_refused:
+            self._said_refused.add(vip_id)
+            LOG.warning(
+                'VIP %s: the members with the MAC addresses %s answer packets '
+                'of connections of others, so connections are remembered one '
+                'by one when its members change, which costs more: their '
+                'image has no nft, or the network changes DSCP.', vip_id,
+                ', '.join(sorted(found.refuse)))
+
+    def _read_cache_of(self, before):
+        """Return what the cache has of a VIP; None if it cannot be read."""
+        cached = self._rooms.cached
+        if cached is None or cached > keeping.MAX_CACHED:
+            return None
+        if cached > _MAX_READ:
+            # Nothing of it is worth the time.
             return []
         try:
-            return beginnings.find(
-                self._ofctl.get_cache(
-                    self._conf.hmsync_distributor.datapath_type,
-                    before.document.port.mac),
-                mapping.get_living(before.document))
+            return self._ofctl.get_cache(self._options.datapath_type,
+                                         before.document.port.mac)
         except exceptions.VswitchUnavailable as e:
             # They go by the list of now, as all that begins.
             LOG.info('Connections that begin are not known: %s', e)
+            return None
+
+    def read_pins(self, vip_id):
+        """Return the pins of a VIP that another distributor is to have.
+
+        :param vip_id: of the VIP.
+        :returns: a list for JSON, bounded.
+        """
+        return self.keeper.read_pins(bridges.Names.of(vip_id).bridge)
+
+    def take_pins(self, vip_id, document, pins):
+        """Have the pins that the active distributor has.
+
+        :param vip_id: of the VIP.
+        :param document: by which it is not active.
+        :param pins: what read_pins() returned there.
+        """
+        bridge = bridges.Names.of(vip_id).bridge
+        with self._locks[vip_id]:
+            if self._ofctl.get_boot(bridge) is None:
+                raise exceptions.VswitchUnavailable(
+                    f'Nothing is in force for the VIP {vip_id}: put it '
+                    f'first.')
+            self.keeper.take_pins(bridge, document, pins)
+
+    def _find_beginnings(self, before, seen):
+        """Find connections whose first packet may come again."""
+        if (seen is None or
+                before.room is not pipeline.Room.ENOUGH):
             return []
+        return beginnings.find(seen, mapping.get_living(before.document))
 
     def _pin(self, bridge, begun):
         if begun:
@@ -262,7 +374,9 @@ class OpenVSwitch:
         if document.partners:
             # They may be others now: all that has packets is told anew.
             forget.append(f'table={sharing.SHARED}')
-        self._ofctl.apply(bridge, program.to_bundle(cookies, groups, forget))
+        self._ofctl.apply(bridge, [
+            *program.to_bundle(cookies, groups, forget),
+            *self.keeper.forget_dead(bridge, gone)])
 
     def _has(self, bridge, program):
         return self._ofctl.count(bridge, program.match) == [
@@ -478,7 +592,7 @@ class OpenVSwitch:
         return version
 
 
-def advance(document, previous=None, now=None):
+def advance(document, previous=None, now=None, known_since=-math.inf):
     """Return the state that apply() would return; pure.
 
     So that it can be kept before flows follow it.
@@ -486,6 +600,7 @@ def advance(document, previous=None, now=None):
     :param document: a VIP's.
     :param previous: its state before, a dict, or None.
     :param now: seconds since the epoch; None for now.
+    :param known_since: see transition.advance().
     """
     before = None
     if previous is not None:
@@ -497,19 +612,23 @@ def advance(document, previous=None, now=None):
                         'members moved break.',
                         ', '.join(document.addresses))
     return transitions.advance(
-        before, document, time.time() if now is None else now).to_json()
+        before, document, time.time() if now is None else now,
+        known_since).to_json()
 
 
-def is_due(document, state, now=None):
+def is_due(document, state, now=None, known_since=-math.inf):
     """Tell whether apply() has to be called for no other reason than time.
 
     :param document: a VIP's.
     :param state: what apply() returned, a dict.
     :param now: seconds since the epoch; None for now.
+    :param known_since: see transition.advance().
     """
-    end = transitions.get_end(transitions.Transition.from_json(state),
-                              document)
-    return end is not None and end <= (time.time() if now is None else now)
+    now = time.time() if now is None else now
+    transition = transitions.Transition.from_json(state)
+    end = transitions.get_end(transition, document)
+    return end is not None and end <= now and transitions.advance(
+        transition, document, now, known_since).formers != transition.formers
 
 
 def share(state, now=None):
@@ -521,9 +640,31 @@ def share(state, now=None):
     """
     transition = transitions.Transition.from_json(state)
     now = time.time() if now is None else now
-    return {'base': transition.base.to_json(),
-            'current': transition.current.to_json(),
-            'age': max(0.0, now - transition.since)}
+    shared = {'base': transition.base.to_json(),
+              'current': transition.current.to_json(),
+              'age': max(0.0, now - transition.since)}
+    if transition.proven:
+        # Else each connection is pinned one by one, and told of so.
+        shared |= {'between': [[one.to_json(), max(0.0, now - since)]
+                               for one, since in transition.between],
+                   'proven': sorted(transition.proven)}
+    return shared
+
+
+def describe(state):
+    """Return what is to be shown of a change of members; pure.
+
+    :param state: what apply() returned, a dict.
+    :returns: a dict with mappings, how many there are, and pinned, MAC
+              addresses of members whose connections are remembered one by
+              one; None if there is no change.
+    """
+    transition = transitions.Transition.from_json(state)
+    if transition.is_over:
+        return None
+    return {'mappings': len(transition.formers) + 1,
+            'pinned': (sorted(transition.unproven) if transition.doubles
+                       else sorted(transition.macs))}
 
 
 def adopt(document, state, shared, now=None):
@@ -538,4 +679,6 @@ def adopt(document, state, shared, now=None):
     return transitions.adopt(
         transitions.Transition.from_json(state),
         transitions.Transition.from_json(
-            {**shared, 'since': now - shared['age']}), document).to_json()
+            {**shared, 'since': now - shared['age'], 'between': [
+                [one, now - age] for one, age in shared.get('between', ())]}),
+        document).to_json()

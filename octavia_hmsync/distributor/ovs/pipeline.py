@@ -10,14 +10,16 @@ anywhere else.
 
     CLASSIFY        what is for the VIP; what all members are to know
     TCP             whether it begins a connection
-    PINS            learned: the member of one connection (in OUT)
+    PINS            learned or told: the member of one connection (in OUT)
     HANDSHAKES      learned: the same, of those that have just begun
     PINNED          where that is the way
     SHARED to HEARD what other distributors are told of that, see sharing.py
-    PICK            by the base first, then by the current mapping, or by the
-                    latter alone if they are the same
-    AFTER_BASE      between the two
-    DECIDE          which of the two; whether the connection is to be pinned
+    PICK            by the base first, then by the mappings after it; by the
+                    current one alone where no other matters
+    AFTER           between two of them
+    DECIDE          by all of them: who gets it
+    BEGIN           who gets what begins, which is pinned
+    DOUBLE          to one after the other of those who may have it
     OUTPUT          to the member; counts its packets
     ADVERTISE       second half of answering a neighbour solicitation
     CLAIMS, NEWS    who says that an address of the VIP were its own
@@ -26,6 +28,13 @@ A beginning of a connection never takes the way of an old pin: that is one of
 before, with the same addresses and ports. It is replaced. That of a handshake
 it takes, unless that member is to get no more: it was sent before, and may
 have been answered.
+
+A packet of an established connection that mappings do not agree about goes to
+all members that they lead to, with a mark, its DSCP. Who does not know the
+connection answers with a RST that has the same mark, and drops that itself,
+see cluster/silent_vip.py. So nothing has to be remembered: to learn a flow has
+ovs-vswitchd translate all that is in its cache anew. It is done so where
+members are proven to do that, see proof.py; connections of others are pinned.
 """
 
 from collections import abc
@@ -42,18 +51,31 @@ from octavia_hmsync.distributor.ovs import transition as transitions
 
 CLASSIFY, TCP, PINNED, PICK = 0, 10, 30, 40
 PINS, HANDSHAKES = sharing.PINS, sharing.HANDSHAKES
-AFTER_BASE, DECIDE, OUTPUT, ADVERTISE = 50, 60, 70, 80
+AFTER, DECIDE, BEGIN, OUTPUT, DOUBLE, ADVERTISE = 50, 60, 65, 70, 75, 80
 
-# Groups; those of slots that stand for several targets come on top.
+# Groups, those between come after the base; those of slots that stand for
+# several targets have a multiple on top.
 CURRENT, BASE = 1, 2
-CURRENT_PEERS, BASE_PEERS = 0x10000, 0x20000
+PEERS = 0x10000
 
 # Registers: who has the slot in the base and now; who gets the packet, and
 # how it is pinned; whether it begins a connection.
 IN_BASE, IN_CURRENT, KIND = 'xreg0', 'xreg1', 'reg6'
-OUT, PIN = sharing.OUT, sharing.PIN
+OUT, PIN, MORE = sharing.OUT, sharing.PIN, sharing.MORE
 ESTABLISHED, BEGINNING, NOT_TCP = 0, 1, 2
 UNPINNED, YOUNG, OLD = sharing.UNPINNED, sharing.YOUNG, sharing.OLD
+TOLD, DOUBTFUL = sharing.TOLD, sharing.DOUBTFUL
+# A bit for each member that a mapping leads to. Clusters have no more than 64,
+# and some that drain.
+WHO, _BITS = 'xxreg3', 128
+# Of what goes to several members.
+_MARKED = f'set_field:{doc.MARK}->ip_dscp'
+# The cache has flows of its own for what ends.
+_ENDINGS: tuple[list[str], ...] = (
+    [], ['tcp_flags=+fin'], ['tcp_flags=+rst'])
+# So that the cache has a flow for each connection, and tells who has it.
+_EACH = ('move:NXM_OF_TCP_SRC[]->NXM_NX_REG10[0..15]',
+         'move:NXM_OF_TCP_DST[]->NXM_NX_REG10[16..31]')
 
 _SOURCE_FIELDS = ('ip_src', 'ipv6_src')
 _FIELDS = {
@@ -123,6 +145,11 @@ class _Compiler:
         self._transition = transition
         self._pins_all = pins_all
         self._by_current = transition.is_over and not pins_all
+        self._unproven = sorted(transition.unproven)
+        # Whether packets go to several members.
+        self._doubles = transition.doubles
+        self._numbers = {mac: number % _BITS for number, mac
+                         in enumerate(sorted(transition.macs))}
         self._in_port = in_port
         self._pins = sharing.Pins(
             transitions.get_pin_timeout(document) + transitions.MARGIN,
@@ -156,25 +183,53 @@ class _Compiler:
         self._flows.append(openflow.Flow(table, priority, tuple(match),
                                          actions))
 
+    def _bit(self, *macs: str) -> int:
+        """Return the bits of members in WHO."""
+        bits = 0
+        for mac in macs:
+            bits |= 1 << self._numbers[mac]
+        return bits
+
+    def _clear(self, *macs: str) -> abc.Iterator[str]:
+        if macs:
+            yield f'set_field:0/{self._bit(*macs):#x}->{WHO}'
+
     def _make_groups(self) -> abc.Iterator[openflow.Group]:
-        kinds = [(CURRENT, CURRENT_PEERS, self._transition.current,
-                  IN_CURRENT, DECIDE)]
-        if not self._by_current:
-            kinds.append((BASE, BASE_PEERS, self._transition.base, IN_BASE,
-                          AFTER_BASE))
-        for number, peers, chosen, register, table in kinds:
-            fields = _FIELDS[chosen.affinity]
-            buckets: list[tuple[int, tuple[str, ...]]] = []
-            for slot, targets in chosen.slots:
-                ways = tuple(
-                    (target.slot, (_load(target.mac, register),
-                                   _resubmit(table))) for target in targets)
-                if len(ways) > 1:
-                    yield openflow.Group(peers + slot, fields, ways)
-                    buckets.append((slot, (f'group:{peers + slot}',)))
-                else:
-                    buckets.append((slot, ways[0][1]))
-            yield openflow.Group(number, fields, tuple(buckets))
+        current = (CURRENT, self._transition.current, IN_CURRENT, DECIDE)
+        formers = () if self._by_current else self._transition.formers
+        yield from self._make_group(*current)
+        for number, chosen in enumerate(formers):
+            yield from self._make_group(
+                BASE + number, chosen, None if number else IN_BASE,
+                AFTER + number)
+
+    def _make_group(self, number: int, chosen: mapping.Mapping,
+                    register: str | None, table: int
+                    ) -> abc.Iterator[openflow.Group]:
+        fields = _FIELDS[chosen.affinity]
+        buckets: list[tuple[int, tuple[str, ...]]] = []
+        for slot, targets in chosen.slots:
+            ways = tuple(
+                (target.slot, self._note(target.mac, register, table))
+                for target in targets)
+            if not ways:
+                # Whoever had it is dead.
+                buckets.append((slot, (_resubmit(table),)))
+            elif len(ways) > 1:
+                peers = PEERS * number + slot
+                yield openflow.Group(peers, fields, ways)
+                buckets.append((slot, (f'group:{peers}',)))
+            else:
+                buckets.append((slot, ways[0][1]))
+        yield openflow.Group(number, fields, tuple(buckets))
+
+    def _note(self, mac: str, register: str | None,
+              table: int) -> tuple[str, ...]:
+        bit = self._bit(mac)
+        return (*((_load(mac, register),) if register else ()),
+                *(() if self._by_current else
+                  (f'set_field:{bit:#x}/{bit:#x}->{WHO}',)),
+                _resubmit(table))
 
     def _classify(self) -> None:
         # Own frames, those of nobody, and whatever is in another VLAN.
@@ -232,6 +287,7 @@ class _Compiler:
     def _follow_pins(self) -> None:
         for match in self._match_tcp():
             self._add(TCP, 20, [match, 'tcp_flags=+syn-ack'],
+                      *(_EACH if self._doubles else ()),
                       f'set_field:{BEGINNING}->{KIND}', _resubmit(PINS),
                       _resubmit(HANDSHAKES), _resubmit(PICK))
             self._add(TCP, 10, [match], _resubmit(PINS),
@@ -240,7 +296,16 @@ class _Compiler:
             self._add(PINNED, 20, [f'{PIN}={OLD}', _is(OUT, mac)],
                       *self._share(),
                       _resubmit(OUTPUT))
+            self._add(PINNED, 20, [f'{PIN}={TOLD}', _is(OUT, mac)],
+                      _resubmit(OUTPUT))
             self._follow_young(mac)
+        for match in self._match_tcp():
+            # Each of several may have it.
+            self._add(PINNED, 20, [match, f'{PIN}={DOUBTFUL}'], _MARKED,
+                      _resubmit(OUTPUT), *(
+                          action for register in MORE for action in (
+                              f'move:{register}->{sharing.OUT_MAC}',
+                              _resubmit(OUTPUT))))
         self._add(PINNED, 0, [], _resubmit(PICK))
 
     def _follow_young(self, mac: str) -> None:
@@ -264,52 +329,111 @@ class _Compiler:
             self._add(PICK, 0, [], f'group:{CURRENT}')
             return
         self._add(PICK, 10, [f'{KIND}={NOT_TCP}'], f'group:{CURRENT}')
+        if not (self._unproven or self._pins_all or
+                self._transition.is_full):
+            self._add(PICK, 10, [f'{KIND}={BEGINNING}'], f'group:{CURRENT}')
         self._add(PICK, 0, [], f'group:{BASE}')
+        last = len(self._transition.formers) - 1
+        for number in range(last):
+            self._add(AFTER + number, 0, [], f'group:{BASE + number + 1}')
         # With nobody to choose from it would end there.
-        self._add(AFTER_BASE, 0, [], f'group:{CURRENT}'
+        self._add(AFTER + last, 0, [], f'group:{CURRENT}'
                   if self._transition.current.slots else _resubmit(DECIDE))
 
     def _decide_by_current(self) -> None:
+        for pin in (YOUNG, OLD, TOLD, DOUBTFUL):
+            self._add(DECIDE, 30, [f'{KIND}={BEGINNING}', f'{PIN}={pin}'],
+                      _resubmit(BEGIN))
         for mac in sorted(self._transition.current.macs):
-            for family, match in zip(self._families, self._match_tcp()):
-                for pin in (YOUNG, OLD):
-                    self._add(DECIDE, 30, [
-                        match, f'{KIND}={BEGINNING}', f'{PIN}={pin}',
-                        _is(IN_CURRENT, mac)],
-                        *self._begin(family, mac))
             self._add(DECIDE, 10, [_is(IN_CURRENT, mac)], *self._send(mac))
+        self._begin_all()
+
+    def _begin_all(self) -> None:
+        """Pin all that comes to BEGIN."""
+        for family, match in zip(self._families, self._match_tcp()):
+            for mac in sorted(self._transition.current.macs):
+                self._add(BEGIN, 10, [match, _is(IN_CURRENT, mac)],
+                          *self._begin(family, mac))
 
     def _decide_by_both(self) -> None:
         base, current = self._transition.base, self._transition.current
-        for mac in sorted(base.macs & current.macs):
-            both = [_is(IN_BASE, mac), _is(IN_CURRENT, mac)]
-            self._add(DECIDE, 50, [f'{KIND}={ESTABLISHED}', *both],
+        for pin in (YOUNG, OLD, TOLD, DOUBTFUL):
+            self._add(DECIDE, 95, [f'{KIND}={BEGINNING}', f'{PIN}={pin}'],
+                      _resubmit(BEGIN))
+        for mac in sorted(current.macs):
+            alone = [_is(IN_CURRENT, mac), f'{WHO}={self._bit(mac):#x}']
+            self._add(DECIDE, 90, [f'{KIND}={ESTABLISHED}', *alone],
                       *self._send(mac))
             if not self._pins_all:
-                self._add(DECIDE, 50, [f'{KIND}={BEGINNING}',
-                                       f'{PIN}={UNPINNED}',
-                                       *(both[:1] if self._room is Room.NONE
-                                         else both)],
-                          *self._send(mac))
-        for family, match in zip(self._families, self._match_tcp()):
-            for mac in sorted(base.macs):
-                self._pin_old(DECIDE, family, mac, [
-                    match, f'{KIND}={ESTABLISHED}', _is(IN_BASE, mac)],
-                    _load(mac, OUT), *self._share(), _resubmit(OUTPUT))
-            for mac in sorted(current.macs):
-                self._add(DECIDE, 30, [match, f'{KIND}={BEGINNING}',
-                                       _is(IN_CURRENT, mac)],
-                          *self._begin(family, mac))
+                # Of others all is pinned but what the base leads to.
+                self._add(DECIDE, 90, [
+                    f'{KIND}={BEGINNING}', *alone,
+                    *([_is(IN_BASE, mac)] if mac in self._unproven else ())],
+                    *self._send(mac))
+        if self._pins_all or self._transition.is_full:
+            self._add(DECIDE, 80, [f'{KIND}={BEGINNING}'], _resubmit(BEGIN))
+        else:
+            for mac in self._unproven:
+                bit = self._bit(mac)
+                self._add(DECIDE, 80, [f'{KIND}={BEGINNING}',
+                                       f'{WHO}={bit:#x}/{bit:#x}'],
+                          _resubmit(BEGIN))
+            for mac in (sorted(base.macs & current.macs)
+                        if self._room is Room.NONE else ()):
+                self._add(BEGIN, 20, [f'{PIN}={UNPINNED}',
+                                      _is(IN_BASE, mac)], *self._send(mac))
+        self._begin_all()
+        for mac in sorted(base.macs):
+            self._keep(mac)
+        for mac in sorted(self._transition.proven & self._transition.macs):
+            bit = self._bit(mac)
+            for family, match in zip(self._families, self._match_tcp()):
+                # Who had it by the base is dead.
+                if not self._doubles:
+                    self._pin_old(DECIDE, family, mac, [
+                        match, f'{KIND}={ESTABLISHED}', f'{IN_BASE}=0',
+                        f'{WHO}={bit:#x}/{bit:#x}'], _load(mac, OUT),
+                        *self._share(), _resubmit(OUTPUT))
+                    continue
+                for number, flags in enumerate(_ENDINGS):
+                    self._add(DECIDE, 15 + number, [
+                        match, f'{KIND}={ESTABLISHED}', f'{IN_BASE}=0',
+                        f'{WHO}={bit:#x}/{bit:#x}', *flags], *_EACH, _MARKED,
+                        *self._clear(*self._unproven),
+                        _resubmit(DOUBLE))
+            self._add(DOUBLE, 10, [f'{WHO}={bit:#x}/{bit:#x}'],
+                      *self._send(mac), *self._clear(mac),
+                      _resubmit(DOUBLE))
         for mac in sorted(current.macs):
-            self._add(DECIDE, 10, [f'{KIND}={NOT_TCP}',
-                                   _is(IN_CURRENT, mac)], *self._send(mac))
+            self._add(DECIDE, 10, [_is(IN_CURRENT, mac)], *self._send(mac))
+
+    def _keep(self, mac: str) -> None:
+        """Send on what may be of a member of the base, or is for certain."""
+        bits = self._bit(*self._unproven)
+        for family, match in zip(self._families, self._match_tcp()):
+            is_one = [match, f'{KIND}={ESTABLISHED}', _is(IN_BASE, mac)]
+            pin = (_load(mac, OUT), *self._share(), _resubmit(OUTPUT))
+            if mac in self._unproven or not self._doubles:
+                self._pin_old(DECIDE, family, mac, is_one, *pin)
+                continue
+            bit, other = self._bit(mac), (1 << _BITS) - 1 & ~bits
+            if bits:
+                # All others pin what begins.
+                self._pin_old(DECIDE, family, mac, [
+                    *is_one, f'{WHO}={bit:#x}/{other:#x}'], *pin, above=20)
+            for number, flags in enumerate(_ENDINGS):
+                self._add(DECIDE, 20 + number, [*is_one, *flags], *_EACH,
+                          _MARKED, *self._send(mac),
+                          *self._clear(mac, *self._unproven),
+                          _resubmit(DOUBLE))
 
     def _pin_old(self, table: int, family: int, mac: str, match: list[str],
-                 *send: str) -> None:
+                 *send: str, above: int = 0) -> None:
         """Pin one that is established, by a packet that may end it."""
-        self._add(table, 20, match, self._pins.learn(family, mac, OLD), *send)
+        self._add(table, above + 20, match,
+                  self._pins.learn(family, mac, OLD), *send)
         for flag, priority in sharing.ENDS.items():
-            self._add(table, priority, [*match, f'tcp_flags={flag}'],
+            self._add(table, above + priority, [*match, f'tcp_flags={flag}'],
                       self._pins.learn(family, mac, OLD, ends=True), *send)
 
     def _begin(self, family: int, mac: str) -> tuple[str, ...]:

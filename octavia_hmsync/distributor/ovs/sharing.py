@@ -28,8 +28,14 @@ SHARED, SHARE, COPY, HEARD = 32, 34, 36, 38
 # Registers: who gets the packet, and how it is pinned; whether the others are
 # to be told; whether they have been.
 OUT, PIN, IS_NEWS, IS_SHARED = 'xreg2', 'reg7', 'reg8', 'reg9'
-_OUT_MAC = 'OXM_OF_PKT_REG2[0..47]'
-UNPINNED, YOUNG, OLD, _TOLD = 0, 1, 2, 3
+OUT_MAC = 'OXM_OF_PKT_REG2[0..47]'
+# Of a pin that may be of one of several: the others. What else these are for
+# does not matter to who has a pin.
+MORE_REGISTERS = ('xreg5', 'xreg6', 'xreg7', 'xreg0')
+MORE = tuple(f'OXM_OF_PKT_REG{name[-1]}[0..47]' for name in MORE_REGISTERS)
+# Pinned by a beginning, by another packet; by this process, to one or several
+# members, see recorder.py. The last is no pin.
+UNPINNED, YOUNG, OLD, TOLD, DOUBTFUL, _NOTED = range(6)
 # All tables with flows that are learned: Open vSwitch bounds each. With a
 # limit in the action itself it would count all of them for each new one.
 LEARNED = (PINS, HANDSHAKES, SHARED)
@@ -119,7 +125,7 @@ class Pins:
             timeouts = (f'idle_timeout={idle_timeout},'
                         f'fin_idle_timeout={fin_timeout}')
         return self._make(family, mac, kind, table, timeouts,
-                          f'load:{to_number(mac):#x}->{_OUT_MAC},'
+                          f'load:{to_number(mac):#x}->{OUT_MAC},'
                           f'load:{kind}->NXM_NX_REG7[]')
 
     def note(self, family: int, mac: str) -> str:
@@ -128,7 +134,7 @@ class Pins:
         Where there is no room to note it, they are told by each packet that
         no cache knows the way of.
         """
-        return self._make(family, mac, _TOLD, SHARED,
+        return self._make(family, mac, _NOTED, SHARED,
                           f'hard_timeout={LONGEST_INTERVAL}',
                           # Of this member.
                           'OXM_OF_PKT_REG2[],load:1->NXM_NX_REG9[]')

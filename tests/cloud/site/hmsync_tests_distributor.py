@@ -21,6 +21,7 @@ class Backend:
     is_due = staticmethod(openvswitch.is_due)
     share = staticmethod(openvswitch.share)
     adopt = staticmethod(openvswitch.adopt)
+    describe = staticmethod(openvswitch.describe)
 
     def __init__(self, conf):
         self.directory = conf.hmsync_distributor.openvswitch_rundir
@@ -49,7 +50,22 @@ class Backend:
         except FileNotFoundError:
             return None
 
-    def apply(self, vip_id, document, previous=None, now=None):
+    def start(self):
+        self._call('start')
+
+    def stop(self):
+        self._call('stop')
+
+    def read_pins(self, vip_id):
+        self._call('read_pins', vip_id)
+        return json.loads(self._read(f'pins-{vip_id}') or '[]')
+
+    def take_pins(self, vip_id, document, pins):
+        self._call('take_pins', vip_id)
+        with open(self._path(f'pins-{vip_id}'), 'w') as content:
+            content.write(json.dumps(pins))
+
+    def apply(self, vip_id, document, previous=None, now=None, keep=None):
         self._call('apply', vip_id)
         state = self.advance(document, previous, now)
         content = json.dumps({'document': document.to_dict(), 'state': state})

@@ -11,6 +11,7 @@ import time
 import fixtures
 from oslo_config import cfg
 
+from octavia_hmsync.cluster.members import silent_vip
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import conf as ovs_conf
 from octavia_hmsync.distributor.ovs import openvswitch
@@ -61,6 +62,10 @@ class Host(fixtures.Fixture):
             'net.ipv4.conf.all.arp_announce=2')
         run('ip', 'address', 'add', f'{VIP}/32', 'dev', 'lo')
         run('ip', 'address', 'add', f'{VIP6}/128', 'dev', 'lo', 'nodad')
+
+    def drop_resets(self):
+        """Bear packets of connections of others, as a member does."""
+        self.namespace.run('nft', silent_vip.RULES)
 
     def socket(self, family, kind):
         """A socket in there."""
@@ -239,7 +244,7 @@ class Node(fixtures.Fixture):
         self.name = name
         self._directory = directory
         self.mac = f'fa:16:3e:00:99:{number:02x}'
-        self._number = number
+        self.number = number
 
     def _setUp(self):
         self.namespace = self.useFixture(cloud_ovs.Namespace(
@@ -274,6 +279,8 @@ class Vip:
 
     :param nodes: who distributes it; the first one answers
     :ivar shares: whether they know of each other
+    :ivar looks: whether they look at members
+    :ivar pin_timeout: seconds
     """
 
     def __init__(self, vip_id, *nodes, affinity=doc.FLOW, tag=1,
@@ -286,6 +293,8 @@ class Vip:
         self.addresses = addresses
         self.members = {}
         self.shares = True
+        self.looks = False
+        self.pin_timeout = 3600
         self.states = {}
         self.version = 0
         self.now = time.time()
@@ -309,12 +318,15 @@ class Vip:
             self.addresses,
             doc.Port(f'5f0c2f0e-0000-4000-8000-{node.mac[-2:]:0>12}',
                      self.get_mac(node), 1450),
-            3600, tuple(doc.Member(
+            self.pin_timeout, tuple(doc.Member(
                 f'00000000-0000-4000-8000-{slot:012}', slot, group, host.mac,
                 state) for slot, (host, state, group)
                 in sorted(self.members.items())),
             tuple(self.get_mac(other) for other in self.nodes
-                  if other is not node and self.shares))
+                  if other is not node and self.shares),
+            doc.Look((f'10.0.0.{node.number + 240}',
+                      f'fd00::{node.number + 240:x}'), (PORT,))
+            if self.looks else None)
 
     def get_mac(self, node):
         """That of its port at a node."""
@@ -332,7 +344,9 @@ class Vip:
     def share(self, *nodes):
         """Have nodes that stand by go by what the active one has."""
         shared = openvswitch.share(self.states[self.active], self.now)
+        pins = self.active.distributor.read_pins(self.id)
         for node in nodes:
+            node.distributor.take_pins(self.id, self.document(node), pins)
             self.states[node] = openvswitch.adopt(
                 self.document(node), self.states[node], shared, self.now)
             self.apply(node)

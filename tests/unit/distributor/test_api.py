@@ -196,6 +196,15 @@ class TestAPI(APITestCase):
         self.assertEqual({'id': VIP_ID, 'version': 8, 'changed': False},
                          put(found))
         self.assertTrue(put({**found, 'age': 50.5})['changed'])
+        # It has them before it goes by it.
+        self.assertEqual([], found['pins'])
+        pin = ['10.0.0.9', 7, '10.0.0.5', 80, ['fa:16:3e:00:01:01']]
+        self.assertFalse(put({**found, 'age': 50.5, 'pins': [pin]})['changed'])
+        self.assertEqual([pin], self.ask('GET', f'{PATH}/transition')['pins'])
+        # One of a release before tells of none.
+        del found['pins']
+        put(found)
+        self.assertEqual([], self.ask('GET', f'{PATH}/transition')['pins'])
         for change, words in (
                 ({'age': -1}, 'age: -1 is less than 0'),
                 ({'age': 'x'}, "age: 'x' is not a number"),
@@ -203,8 +212,10 @@ class TestAPI(APITestCase):
                  'base.slots[0][1][0][0]: 256 is more than 255'),
                 ({'base': {**found['base'], 'slots': [[0, [[0, 'x']]]]}},
                  "base.slots[0][1][0][1]: 'x' is not the MAC address"),
-                ({'base': {**found['base'], 'slots': [[0, []]]}},
-                 'base.slots[0][1]: has fewer than 1'),
+                ({'pins': [['10.0.0.9', 7, '10.0.0.5', 80, []]]},
+                 'pins[0][4]: has fewer than 1'),
+                ({'pins': [['10.0.0.9', 70000, '10.0.0.5', 80, ['x']]]},
+                 'pins[0][1]: 70000 is more than 65535'),
                 ({'more': 1}, "an unknown field 'more'")):
             self.refused(put({**found, **change}, 400), 'INVALID', words)
 

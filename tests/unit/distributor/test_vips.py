@@ -320,6 +320,45 @@ class TestVips(distributors.DistributorTestCase):
         found = self.vips.get_transition(VIP_ID)
         self.assertEqual(found['current'], found['base'])
 
+    def test_kept_before_it_is_in_force(self):
+        """What the data plane finds out, should the process die then."""
+        self.put(1, members=['ACTIVE'] * 2)
+        apply, given = self.backend.apply, []
+
+        def find_out(vip_id, document, previous, now, keep):
+            (_slot, ((_own, mac),)), *_ = previous['current']['slots']
+            given.append({**previous, 'proven': [mac]})
+            keep(given[0])
+            raise exceptions.VswitchUnavailable('It died.')
+
+        self.patch(self.backend, 'apply', find_out)
+        self.clock.now += 5
+        self.assertRaises(exceptions.VswitchUnavailable, self.put, 2,
+                          members=['ACTIVE'] * 3)
+        kept = self.kept.load()[VIP_ID].transition
+        self.assertEqual(given, [kept])
+        self.patch(self.backend, 'apply', apply)
+        self.vips.follow(VIP_ID)
+        self.assertEqual(kept, self.kept.load()[VIP_ID].transition)
+
+    def test_pins_first(self):
+        """Without them no mapping is forgotten."""
+        self.put(1, members=['ACTIVE'] * 2)
+        self.clock.now += 5
+        self.put(2, members=['ACTIVE'] * 3, active=False)
+        before = self.kept.load()[VIP_ID]
+        over = before.transition['current']
+        shared = {'version': 2, 'base': over, 'current': over, 'age': 0,
+                  'pins': [['10.0.0.9', 7, '10.0.0.5', 80, ['x']]]}
+        self.order('fail-take_pins', 'It is down.')
+        self.assertRaises(exceptions.VswitchUnavailable, self.vips.adopt,
+                          VIP_ID, shared)
+        self.assertEqual(before, self.kept.load()[VIP_ID])
+        self.order('fail-take_pins', '')
+        self.assertTrue(self.vips.adopt(VIP_ID, shared))
+        self.assertEqual(shared['pins'],
+                         self.vips.get_transition(VIP_ID)['pins'])
+
 
 class Sequence(stateful.RuleBasedStateMachine):
     """Controllers, restarts, and an Open vSwitch that comes and goes.

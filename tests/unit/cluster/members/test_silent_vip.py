@@ -5,6 +5,7 @@
 That nobody is answered is shown by tests/functional/test_silent_vip.py.
 """
 
+import base64
 import ipaddress
 import re
 import types
@@ -26,8 +27,10 @@ EXAMPLE = '''\
 answers for the
 # VIPs, never this amphora.
 global_defs {
-    startup_script "/sbin/sysctl -q -w \
-net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2" root
+    # What nft is told: "base64 -d" shows it. Without nft all goes on.
+    startup_script "/bin/sh -c '/sbin/sysctl -q -w \
+net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 && \
+(echo NFT | base64 -d | /usr/sbin/nft -f - || true)'" root
 }
 
 static_ipaddress {
@@ -73,10 +76,32 @@ def block(text, name):
     return [line.strip() for line in found.splitlines()]
 
 
+RULES = '''\
+table inet hmsync
+delete table inet hmsync
+table inet hmsync {
+    chain output {
+        type filter hook output priority 0; policy accept;
+        ip dscp 55 tcp flags == rst drop
+        ip6 dscp 55 tcp flags == rst drop
+    }
+}
+'''
+
+
 class TestRender(base.TestCase):
 
+    def render(self, *args):
+        """With what nft is told taken out, and looked at."""
+        text = silent_vip.render(*args)
+        encoded = re.search('echo ([^ ]+) ', text)[1]
+        self.assertEqual(RULES, base64.b64decode(encoded).decode())
+        # keepalived reads no more of a line.
+        self.assertGreater(1000, max(map(len, text.splitlines())))
+        return text.replace(encoded, 'NFT')
+
     def test_example(self):
-        self.assertEqual(EXAMPLE, silent_vip.render(
+        self.assertEqual(EXAMPLE, self.render(
             (('192.0.2.5', SUBNET), ('192.0.2.7', SUBNET),
              ('2001:db8:0::5', IPV6)), 'eth1', MAC))
 

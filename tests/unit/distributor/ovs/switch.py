@@ -6,7 +6,9 @@ import collections
 import hashlib
 import re
 
+from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import pipeline
+from octavia_hmsync.distributor.ovs import recorder
 from octavia_hmsync.distributor.ovs import sharing
 
 SYN, ACK, FIN, RST = 'syn', 'ack', 'fin', 'rst'
@@ -22,6 +24,8 @@ _COPIED = {'NXM_OF_IP_SRC[]': 'src', 'NXM_OF_IP_DST[]': 'dst',
            'NXM_OF_TCP_SRC[]': 'tcp_src', 'NXM_OF_TCP_DST[]': 'tcp_dst'}
 _REGISTERS = {'OXM_OF_PKT_REG2[0..47]': 'xreg2', 'NXM_NX_REG7[]': 'reg7',
               'NXM_NX_REG9[]': 'reg9'}
+
+_MOVED = dict(zip(sharing.MORE, sharing.MORE_REGISTERS))
 
 Learned = collections.namedtuple(
     'Learned', 'table match values cookie idle hard fin_idle')
@@ -43,6 +47,7 @@ class Switch:
 
     :param limit: of flows in each table that are learned
     :ivar sent: MAC addresses to which the last packet went
+    :ivar are_marked: of each of them, whether it had the mark
     :ivar metered: whether the last packet was counted by a meter
     :ivar told: frames of the last packet for other distributors
     """
@@ -66,9 +71,24 @@ class Switch:
         self._groups = {group.id: group for group in program.groups}
         macs = {sharing.to_number(mac) for mac in living}
         for pins in self.pins.values():
-            for key in [key for key, (pin, _, _) in pins.items()
-                        if pin.values.get('xreg2') not in macs]:
-                del pins[key]
+            for key, (pin, used, idle) in list(pins.items()):
+                if pin.values.get('reg7') == sharing.DOUBTFUL:
+                    del pins[key]
+                    self._keep_living(pin, macs, used, idle)
+                elif pin.values.get('xreg2') not in macs:
+                    del pins[key]
+
+    def _keep_living(self, pin, macs, used, idle):
+        """What the distributor makes of one that may be of several."""
+        registers = ('xreg2', *sharing.MORE_REGISTERS)
+        left = [pin.values[one] for one in registers
+                if pin.values.get(one) in macs]
+        if left:
+            values = dict(zip(registers, left))
+            values['reg7'] = (sharing.TOLD if len(left) == 1
+                              else sharing.DOUBTFUL)
+            self.pins[sharing.PINS][tuple(sorted(pin.match.items()))] = (
+                pin._replace(values=values), used, idle)
 
     def receive(self, frame, learns=True):
         """Take a packet.
@@ -79,6 +99,7 @@ class Switch:
         :returns: a list of Learned
         """
         self.sent, self.told, self._learned = [], [], []
+        self.are_marked = []
         self.metered = False
         self._run(dict(frame), pipeline.CLASSIFY)
         if not learns:
@@ -86,13 +107,51 @@ class Switch:
         self.learn(self._learned)
         return []
 
+    def take(self, pins, timeout):
+        """Have the pins of a recorder."""
+        for pin in pins:
+            key = pin.key
+            match = {'family': key.family, 'src': key.source,
+                     'tcp_src': key.port, 'dst': key.target,
+                     'tcp_dst': key.target_port, 'proto': 6}
+            values = dict(zip(('xreg2', *sharing.MORE_REGISTERS),
+                              map(sharing.to_number, pin.macs)))
+            values['reg7'] = (sharing.TOLD if len(pin.macs) == 1
+                              else sharing.DOUBTFUL)
+            name = tuple(sorted(match.items()))
+            if name not in self.pins[sharing.PINS]:
+                # One that a packet has made is more than that.
+                self.pins[sharing.PINS][name] = (
+                    Learned(sharing.PINS, match, values, 0, timeout, None,
+                            None), self.now, timeout)
+
+    def get_taken(self):
+        """What take() was given, as far as it is there; taken away."""
+        taken = []
+        for name, (pin, _, _) in list(self.pins[sharing.PINS].items()):
+            if pin.values['reg7'] in (sharing.TOLD, sharing.DOUBTFUL):
+                match = pin.match
+                taken.append(recorder.Pin(recorder.Key(
+                    match['family'], match['src'], match['tcp_src'],
+                    match['dst'], match['tcp_dst']), tuple(
+                        _to_mac(pin.values[register]) for register in
+                        ('xreg2', *sharing.MORE_REGISTERS)
+                        if register in pin.values)))
+        return taken
+
+    def forget_taken(self):
+        for name, (pin, _, _) in list(self.pins[sharing.PINS].items()):
+            if pin.values['reg7'] in (sharing.TOLD, sharing.DOUBTFUL):
+                del self.pins[sharing.PINS][name]
+
     def learn(self, learned):
         for one in learned:
             pins = self.pins[one.table]
             key = tuple(sorted(one.match.items()))
             if key in pins:
                 # As Open vSwitch does: timeouts stay.
-                pins[key] = (one, self.now, pins[key][2])
+                before, _, idle = pins[key]
+                pins[key] = (one._replace(hard=before.hard), self.now, idle)
             elif len(pins) < self._limit:
                 pins[key] = (one, self.now, one.idle)
 
@@ -136,6 +195,7 @@ class Switch:
             self.metered = True
         elif action == 'in_port':
             self.sent.append(frame['eth_dst'])
+            self.are_marked.append(frame.get('ip_dscp') == doc.MARK)
         elif action.startswith('resubmit(,'):
             self._run(frame, int(action[10:-1]))
         elif action.startswith('group:'):
@@ -144,8 +204,15 @@ class Switch:
             self._learned.append(_parse_learn(action, frame))
         elif action.startswith('set_field:'):
             value, name = action[10:].split('->')
-            frame[name] = (int(value, 0) if 'reg' in name or name == 'nw_ttl'
-                           else value)
+            if 'reg' in name or name in ('nw_ttl', 'ip_dscp'):
+                number, _, mask = value.partition('/')
+                mask = int(mask or '-1', 0)
+                value = (frame.get(name, 0) & ~mask) | (int(number, 0) & mask)
+            frame[name] = value
+        elif action.startswith('move:'):
+            source, target = action[5:].split('->')
+            if target in _REGISTERS:
+                frame[_REGISTERS[target]] = frame.get(_MOVED[source], 0)
         else:
             raise AssertionError(action)
 
@@ -161,6 +228,11 @@ class Switch:
         one = dict(frame)
         for action in chosen[1] if chosen else ():
             self._do(action, one)
+
+
+def _to_mac(number):
+    text = f'{number:012x}'
+    return ':'.join(text[at:at + 2] for at in range(0, 12, 2))
 
 
 def _matches(term, frame):
@@ -179,7 +251,8 @@ def _matches(term, frame):
     if name == 'nw_frag':
         return frame['frag'] == value
     if 'reg' in name or name in ('in_port', 'nw_ttl'):
-        return frame.get(name, 0) == int(value, 0)
+        number, _, mask = value.partition('/')
+        return frame.get(name, 0) & int(mask or '-1', 0) == int(number, 0)
     return str(frame.get(_NAMES.get(name, name))) == value
 
 

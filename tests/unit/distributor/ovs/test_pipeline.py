@@ -2,6 +2,7 @@
 
 """What is programmed, whatever there is to be done."""
 
+import dataclasses
 import re
 
 import hypothesis
@@ -11,6 +12,7 @@ from oslotest import base
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import mapping
 from octavia_hmsync.distributor.ovs import pipeline
+from octavia_hmsync.distributor.ovs import recorder
 from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync.distributor.ovs import transition as transitions
 from tests.unit.distributor.ovs import documents
@@ -39,15 +41,20 @@ class TestProgram(base.BaseTestCase):
 
     @hypothesis.settings(deadline=None, derandomize=True)
     @hypothesis.given(STATES, STATES, AFFINITY, AFFINITY, st.booleans(),
-                      st.sampled_from(((), PARTNERS[:1], PARTNERS)))
+                      st.sampled_from(((), PARTNERS[:1], PARTNERS)),
+                      STATES, st.sets(st.integers(0, 5)))
     def test_any(self, before, after, affinity, other_affinity, active,
-                 partners):
+                 partners, between, proven):
         old = documents.make_document(*before, affinity=affinity)
         document = documents.make_document(
             *after, affinity=other_affinity, active=active,
             partners=partners)
-        transition = transitions.advance(
-            transitions.advance(None, old, 0), document, 1)
+        transition = transitions.advance(None, old, 0)
+        for number, each in enumerate((documents.make_document(*between),
+                                       document)):
+            transition = dataclasses.replace(
+                transitions.advance(transition, each, number),
+                proven=frozenset(map(documents.mac, proven)))
         program = compile_vip(document, transition)
         self.check_flows(program, document)
         self.check_groups(program, document)
@@ -411,3 +418,103 @@ class TestSharing(base.BaseTestCase):
         for slot in range(2):
             self.send(9, eth_src='fa:16:3e:00:00:96', nw_ttl=255 - slot)
             self.assertEqual([documents.mac(0)], self.switch.sent)
+
+
+class TestSeveral(base.BaseTestCase):
+    """What may be of several members."""
+
+    def send(self, *args, **kwargs):
+        self.switch.receive(switch.packet(*args, **kwargs))
+        return self.switch.sent
+
+    def count_pins(self):
+        return [len(self.switch.pins[table]) for table in (
+            pipeline.PINS, pipeline.HANDSHAKES)]
+
+    def change(self, *states, proven, **kwargs):
+        """Several lists of members, one after the other."""
+        transition = None
+        for number, each in enumerate(states):
+            document = documents.make_document(*each, **kwargs)
+            transition = dataclasses.replace(
+                transitions.advance(transition, document, number),
+                proven=frozenset(map(documents.mac, proven)))
+        self.switch = install(document, transition)
+
+    def test_several(self):
+        """What may be of several goes to all of them, and nothing is kept."""
+        A = doc.ACTIVE
+        for dst, src in (('10.0.0.5', '10.0.0.9'), ('fd00::5', 'fd00::9')):
+            self.change((A,), (A, A), (A, A, A), proven=range(3))
+            found = set()
+            for port in range(60):
+                first, = self.send(src, port, dst, flags=[switch.SYN])
+                self.assertEqual([False], self.switch.are_marked)
+                for flags in ([switch.ACK], [switch.FIN, switch.ACK],
+                              [switch.RST]):
+                    sent = self.send(src, port, dst, flags=flags)
+                    # It was the only one before the changes.
+                    self.assertEqual(documents.mac(0), sent[0])
+                    self.assertIn(first, sent)
+                    self.assertEqual(len(sent), len(set(sent)))
+                    self.assertEqual([len(sent) > 1] * len(sent),
+                                     self.switch.are_marked)
+                found.add(len(sent))
+            self.assertEqual({1, 2, 3}, found)
+            self.assertEqual([0, 0], self.count_pins())
+
+    def test_too_many(self):
+        """What begins is pinned, as this list will not be remembered."""
+        self.change(*[(doc.ACTIVE,) * number for number in range(1, 6)],
+                    proven=range(5))
+        sizes = set()
+        for port in range(60):
+            first = self.send('10.0.0.9', port, flags=[switch.SYN])
+            self.assertEqual(first, self.send('10.0.0.9', port))
+            sizes.add(len(self.send('10.0.0.9', 100 + port)))
+        self.assertEqual(0, self.count_pins()[0])
+        self.assertLess(0, self.count_pins()[1])
+        self.assertLess(3, max(sizes))
+
+    def test_one_answers(self):
+        """It gets no packets of others, and its own are pinned."""
+        A = doc.ACTIVE
+        self.change((A,), (A, A), (A, A, A), proven=(0, 2))
+        for port in range(60):
+            first, = self.send('10.0.0.9', port, flags=[switch.SYN])
+            sent = self.send('10.0.0.9', port)
+            self.assertIn(first, sent)
+            if documents.mac(1) in sent:
+                self.assertEqual([documents.mac(1)], sent)
+        self.assertLess(0, self.count_pins()[1])
+        # What was there before is the first one's.
+        for port in range(100, 160):
+            self.assertIn(documents.mac(0), self.send('10.0.0.9', port))
+
+    def test_first_answers(self):
+        """All that was there is its own, as all others are pinned."""
+        A = doc.ACTIVE
+        self.change((A,), (A, A), (A, A, A), proven=(1, 2))
+        for port in range(100, 160):
+            self.assertEqual([documents.mac(0)], self.send('10.0.0.9', port))
+        for port in range(60):
+            self.assertEqual(
+                self.send('10.0.0.9', port, flags=[switch.SYN]),
+                self.send('10.0.0.9', port))
+
+    def test_pins_of_a_recorder(self):
+        """One member, or several; a beginning replaces them."""
+        A = doc.ACTIVE
+        macs = [documents.mac(number) for number in range(5)]
+        for states in ([(A,) * 5], [(A,), (A,) * 5]):
+            self.change(*states, proven=range(5))
+            key = recorder.Key(4, '10.0.0.9', 7, '10.0.0.5', 80)
+            for some in (macs[3:4], macs[3:], macs):
+                self.switch.forget_taken()
+                self.switch.take([recorder.Pin(key, tuple(some))], 75)
+                self.assertEqual(some, self.send('10.0.0.9', 7))
+                self.assertEqual([len(some) > 1] * len(some),
+                                 self.switch.are_marked)
+            first = self.send('10.0.0.9', 7, flags=[switch.SYN])
+            self.assertEqual(1, len(first))
+            self.assertEqual(first, self.send('10.0.0.9', 7))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import dataclasses
+import math
+
 from oslotest import base
 
 from octavia_hmsync.distributor import document as doc
@@ -186,11 +189,11 @@ class TestTransition(base.BaseTestCase):
         own, other, adopted = self.adopt(
             [(A, A, A), last], [(A, A, A), (A, DEAD, A), (A, None, A), last])
         self.assertTrue(own.is_over)
-        self.assertEqual(other, adopted)
+        self.assertEqual(dataclasses.replace(other, stands_by=True), adopted)
         self.assertEqual({0: [0], 2: [2]}, slots(adopted.base))
         own, other, adopted = self.adopt(
             [(A, A), (A, A), (A, A), (A, A, A)], [(A, A), (A, A, A)])
-        self.assertEqual(other, adopted)
+        self.assertEqual(dataclasses.replace(other, stands_by=True), adopted)
         self.assertEqual(other.base, own.base)
         self.assertNotEqual(other.since, own.since)
 
@@ -212,6 +215,113 @@ class TestTransition(base.BaseTestCase):
         _, _, adopted = self.adopt([(A, A), (A, None, A)],
                                    [(A, A), (A, None, A)], A, None, A)
         self.assertEqual({0: [0]}, slots(adopted.base))
+
+    def prove(self, *numbers):
+        self.state = dataclasses.replace(self.state, proven=frozenset(
+            map(documents.mac, numbers or range(9))))
+
+    def change(self, *lists, after=5, **kwargs):
+        """Changes of proven members."""
+        for states in lists:
+            self.go(*states, after=after, **kwargs)
+            self.prove()
+
+    def get_formers(self):
+        return [slots(one) for one in self.state.formers]
+
+    def test_several(self):
+        """Each is forgotten by its own time."""
+        self.change((A,), (A, A), (A, A, A))
+        self.assertEqual([{0: [0]}, {0: [0], 1: [1]}], self.get_formers())
+        end = 1010 + 3600 + transitions.MARGIN + transitions.LATER
+        self.assertEqual(end, transitions.get_end(self.state, make(A, A, A)))
+        self.go(A, A, A, after=end - self.now - 1)
+        self.assertEqual(2, len(self.state.formers))
+        self.go(A, A, A, after=1)
+        self.assertEqual([{0: [0], 1: [1]}], self.get_formers())
+        self.assertEqual(end + 5, transitions.get_end(self.state,
+                                                      make(A, A, A)))
+        self.go(A, A, A, after=5)
+        self.assertTrue(self.state.is_over)
+        self.assertEqual(frozenset(), self.state.proven)
+
+    def test_too_many(self):
+        """What began under the last of them is pinned."""
+        self.change(*[(A,) * number for number in range(1, 8)])
+        self.assertTrue(self.state.is_full)
+        self.assertEqual([1, 2, 3, 4], [len(one) for one in
+                                        self.get_formers()])
+        self.assertEqual(7, len(self.state.current.slots))
+        self.go(*(A,) * 7, after=3630 - 20)
+        self.assertEqual([3, 4], [len(one) for one in self.get_formers()])
+
+    def test_not_known(self):
+        """None is forgotten before it is known who lives on."""
+        self.change((A,), (A, A))
+        later = self.now + 9999
+        for since, is_over in ((math.inf, False), (later - 3614, False),
+                               (later - 3615, True)):
+            self.assertEqual(is_over, transitions.advance(
+                self.state, make(A, A), later, since).is_over)
+        # What is pinned one by one is known.
+        self.prove(0)
+        self.assertTrue(transitions.advance(self.state, make(A, A), later,
+                                            math.inf).is_over)
+
+    def test_stands_by(self):
+        """It forgets nothing; when it becomes active, time begins anew."""
+        self.change((A,), (A, A), active=False)
+        self.go(A, A, after=99999, active=False)
+        self.assertEqual([{0: [0]}], self.get_formers())
+        self.assertIsNone(transitions.get_end(
+            self.state, make(A, A, active=False)))
+        self.go(A, A, after=1)
+        self.assertEqual(self.now, self.state.since)
+        self.assertEqual([{0: [0]}], self.get_formers())
+        # Of others it is told, and must not know more than the active one.
+        self.go(A, A, active=False)
+        self.prove(0)
+        self.go(A, A, after=99999, active=False)
+        self.assertTrue(self.state.is_over)
+
+    def test_dead_of_several(self):
+        """Nobody takes its place in what was, as nobody had connections."""
+        self.change((A, A, A), (A, A, A, A))
+        self.go(A, DEAD, A, A)
+        self.go(A, (A, 9), A, A)
+        self.assertEqual({0: [0], 1: [], 2: [2]}, self.get_formers()[0])
+        self.go(A, (A, 9), A, A)
+        self.assertEqual({0: [0], 1: [], 2: [2]}, self.get_formers()[0])
+        self.go(A, (A, 9), A, A, after=9999)
+        self.assertTrue(self.state.is_over)
+
+    def test_back(self):
+        """What began between has its time, unless it is pinned."""
+        self.change((A, A), (A, A, A), (A, A, DR))
+        self.assertEqual(2, len(self.state.formers))
+        self.state = None
+        for states in ((A, A), (A, A, A), (A, A, DR)):
+            self.go(*states, after=5)
+        self.assertTrue(self.state.is_over)
+
+    def test_adopted_of_several(self):
+        self.change((A,), (A, A), (A, A, A))
+        other, self.state = self.state, None
+        self.change((A,), (A, A, A), active=False)
+        adopted = transitions.adopt(self.state, other,
+                                    make(A, A, A, active=False))
+        self.assertEqual(dataclasses.replace(
+            other, stands_by=True, proven=adopted.proven), adopted)
+        self.assertIs(adopted, transitions.adopt(
+            adopted, other, make(A, A, A, active=False)))
+
+    def test_json_of_several(self):
+        self.change((A,), (A, A), (A, A, A))
+        raw = self.state.to_json()
+        self.assertEqual(self.state, transitions.Transition.from_json(raw))
+        for name in ('between', 'proven', 'stands_by'):
+            del raw[name]
+        self.assertEqual((), transitions.Transition.from_json(raw).between)
 
     def test_json(self):
         self.go(A, A)
