@@ -3,6 +3,8 @@
 """What all members of a cluster are told, and what comes of it."""
 
 import threading
+import time
+import types
 from unittest import mock
 
 import fixtures
@@ -11,6 +13,7 @@ from oslo_config import fixture as config_fixture
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.members import trial
 from octavia_hmsync.cluster.members import update
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
@@ -381,10 +384,18 @@ class TestOneFirst(clusters.ClusterTestCase):
             len(agent.asked()) for agent in self.agents])
         self.assertIn('answered 400', self.members()['amphora-1'].error)
 
+    def skip_waits(self):
+        """Let time pass only while a listener that is not UP is waited for."""
+        self.conf.set_override('update_timeout', 600, group='hmsync_cluster')
+        self.subject = update.Updater(self.conf, self.engine)
+        skipped = []
+        self.patch(trial, 'time', types.SimpleNamespace(
+            monotonic=lambda: time.monotonic() + 601 * len(skipped),
+            sleep=skipped.append))
+
     def test_haproxy_does_not_serve_it(self):
         """It has taken the configuration, and gets the one before again."""
-        self.conf.set_override('update_timeout', 1, group='hmsync_cluster')
-        self.subject = update.Updater(self.conf, self.engine)
+        self.skip_waits()
         for agent in self.agents:
             agent.state.dead_listeners = {'l2'}
         said = self.assertRefused(
@@ -442,8 +453,7 @@ class TestOneFirst(clusters.ClusterTestCase):
 
     def test_first_listener(self):
         """One that had nothing has nothing again."""
-        self.conf.set_override('update_timeout', 1, group='hmsync_cluster')
-        self.subject = update.Updater(self.conf, self.engine)
+        self.skip_waits()
         for agent in self.agents:
             agent.state.files.clear()
             agent.state.dead_listeners = {'l1', 'l2'}
