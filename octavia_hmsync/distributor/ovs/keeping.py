@@ -32,6 +32,7 @@ _IDLE_PAUSE = 1
 # How often the cache is read, in shares of the time for which it has what has
 # no packets.
 _OFTEN = 0.7
+_NOT_FOLLOWED = (None, 0, None)
 
 
 def get_timeout(document):
@@ -57,7 +58,7 @@ class Keeper:
         self._rooms = rooms
         self._options = options
         # By the MAC address of the VIP, while packets go to several members:
-        # the Recorder and for how long a connection may be silent.
+        # the Recorder, for how long a connection may be silent, the bridge.
         self._recorders = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -77,38 +78,50 @@ class Keeper:
         :param document: its Document.
         :returns: seconds since the epoch; inf if they are not.
         """
-        known, _ = self._recorders.get(document.port.mac, (None, 0))
+        known, *_ = self._recorders.get(document.port.mac, _NOT_FOLLOWED)
         return known.known_since if known else math.inf
 
-    def begin(self, document, seen, now):
+    def begin(self, bridge, document, seen, now):
         """Note that members change.
 
+        :param bridge: the name of that of the VIP.
         :param document: the VIP document.
         :param seen: what the cache has of it before that.
         :param now: seconds since the epoch.
         :raises VswitchUnavailable: saying what is wrong.
         """
         with self._lock:
-            self._ensure(document, now).change(recorder.read(seen), now)
+            self._ensure(bridge, document, now).change(
+                recorder.read(seen), now)
 
-    def follow(self, document, transition, now):
+    def follow(self, bridge, document, transition, now):
         """Have the cache read for a VIP as long as that is needed.
 
         :raises VswitchUnavailable: saying what is wrong.
         """
         with self._lock:
             if transition.doubles and document.active:
-                self._ensure(document, now)
+                self._ensure(bridge, document, now)
             else:
                 self._recorders.pop(document.port.mac, None)
 
-    def _ensure(self, document, now):
+    def forget(self, bridge):
+        """Stop reading the cache for a VIP that is removed.
+
+        :param bridge: the name of that of the VIP.
+        """
+        with self._lock:
+            for mac in [mac for mac, followed in self._recorders.items()
+                        if followed[2] == bridge]:
+                del self._recorders[mac]
+
+    def _ensure(self, bridge, document, now):
         mac = document.port.mac
-        known, _ = self._recorders.get(mac, (None, 0))
+        known, *_ = self._recorders.get(mac, _NOT_FOLLOWED)
         if known is None:
             known = recorder.Recorder(self._bridges.get_max_idle(),
                                       self._options.max_pins, now)
-        self._recorders[mac] = known, get_timeout(document)
+        self._recorders[mac] = known, get_timeout(document), bridge
         return known
 
     def pin(self, bridge, before, after, document, now):
@@ -122,7 +135,7 @@ class Keeper:
         :raises VswitchUnavailable: saying what is wrong.
         """
         mac, living = document.port.mac, mapping.get_living(document)
-        known, timeout = self._recorders.get(mac, (None, 0))
+        known, timeout, _ = self._recorders.get(mac, _NOT_FOLLOWED)
         if known is None or not before.doubles:
             return
         formers = {mapping.without_dead(one, living, after.current, False)
@@ -172,7 +185,7 @@ class Keeper:
             self._stopping.wait(pause)
 
     def _miss(self):
-        for known, _ in self._recorders.copy().values():
+        for known, *_ in self._recorders.copy().values():
             known.miss()
 
     def read_caches(self, now, mac=None):
@@ -182,7 +195,8 @@ class Keeper:
         :param mac: of one VIP; None for all.
         """
         with self._lock:
-            recorders = {each: pair for each, pair in self._recorders.items()
+            recorders = {each: followed
+                         for each, followed in self._recorders.items()
                          if mac in (None, each)}
             if not recorders:
                 return
@@ -191,7 +205,7 @@ class Keeper:
             found = collections.defaultdict(list)
             for one in recorder.read(seen or ()):
                 found[one.vip].append(one)
-            for each, (known, timeout) in recorders.items():
+            for each, (known, timeout, _) in recorders.items():
                 if seen is None:
                     known.miss()
                 else:

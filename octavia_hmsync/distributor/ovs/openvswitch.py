@@ -180,7 +180,7 @@ class OpenVSwitch:
         else:
             self._take_over(names.bridge, after)
         self._applied[vip_id] = after
-        self.keeper.follow(document, after.transition, now)
+        self.keeper.follow(names.bridge, document, after.transition, now)
         if document.active and not is_new and not (
                 before and before.document.active):
             self.keeper.begin_pins(names.bridge, document)
@@ -270,7 +270,8 @@ class OpenVSwitch:
             self._say_refused(vip_id, found)
         if proven.doubles:
             # Before first packets go elsewhere.
-            self.keeper.begin(document, seen or (), now)
+            self.keeper.begin(bridges.Names.of(vip_id).bridge, document,
+                              seen or (), now)
         if proven == transition:
             return after
         keep(proven.to_json())
@@ -458,6 +459,8 @@ class OpenVSwitch:
         with self._locks[vip_id]:
             self._announcer.stop(vip_id)
             self._applied.pop(vip_id, None)
+            self._said_refused.discard(vip_id)
+            self.keeper.forget(bridges.Names.of(vip_id).bridge)
             return self._bridges.remove(vip_id)
 
     def list_vips(self):

@@ -573,6 +573,22 @@ class TestOpenVSwitch(base.BaseTestCase):
             f'{documents.mac(0)})),set(ipv4(tos=0xdc/0xfc)),3,'
             f'set(eth(dst={documents.mac(1)})),4']
 
+    def test_removed_while_members_change(self):
+        """The cache is not read for it any more."""
+        self.change()
+        get_cache = self.patch_cache()
+        self.vswitch.keeper.read_caches(1010)
+        self.assertEqual(1, get_cache.call_count)
+        self.vswitch.remove(VIP)
+        self.vswitch.keeper.read_caches(1020)
+        self.assertEqual(1, get_cache.call_count)
+
+    def patch_cache(self):
+        get_cache = mock.create_autospec(self.flows.get_cache,
+                                         return_value=[])
+        self.patch(self.flows, 'get_cache', get_cache)
+        return get_cache
+
     def test_forgotten(self):
         """What lives on is pinned, once the cache was read for long."""
         self.change()
