@@ -6,7 +6,6 @@ import collections
 import contextlib
 import dataclasses
 import logging
-import math
 import threading
 import time
 
@@ -25,6 +24,7 @@ from octavia_hmsync.distributor.ovs import pipeline
 from octavia_hmsync.distributor.ovs import proof
 from octavia_hmsync.distributor.ovs import room
 from octavia_hmsync.distributor.ovs import sharing
+from octavia_hmsync.distributor.ovs import state as states
 from octavia_hmsync.distributor.ovs import transition as transitions
 from octavia_hmsync.distributor.ovs import wire
 from octavia_hmsync import exceptions
@@ -99,29 +99,29 @@ class OpenVSwitch:
         self.keeper.stop()
 
     def advance(self, document, previous=None, now=None):
-        """Return the state that apply() would return; see advance()."""
-        return advance(document, previous, now,
-                       self.keeper.get_known_since(document))
+        """Return the state that apply() would return; see states.advance()."""
+        return states.advance(document, previous, now,
+                              self.keeper.get_known_since(document))
 
     def is_due(self, document, state, now=None):
-        """Tell whether apply() has to be called, by time; see is_due()."""
-        return is_due(document, state, now,
-                      self.keeper.get_known_since(document))
+        """Tell whether apply() is due, by time; see states.is_due()."""
+        return states.is_due(document, state, now,
+                             self.keeper.get_known_since(document))
 
     @staticmethod
     def share(state, now=None):
-        """Return what others adopt; see share()."""
-        return share(state, now)
+        """Return what others adopt; see states.share()."""
+        return states.share(state, now)
 
     @staticmethod
     def adopt(document, state, shared, now=None):
-        """Return the state to go on with; see adopt()."""
-        return adopt(document, state, shared, now)
+        """Return the state to go on with; see states.adopt()."""
+        return states.adopt(document, state, shared, now)
 
     @staticmethod
     def describe(state):
-        """Return what is to be shown of a state; see describe()."""
-        return describe(state)
+        """Return what is to be shown of a state; see states.describe()."""
+        return states.describe(state)
 
     def apply(self, vip_id, document, previous=None, now=None, keep=None):
         """Put a document in force; again does no harm.
@@ -593,95 +593,3 @@ class OpenVSwitch:
         version = self._bridges.check()
         self._ofctl.check(self._conf.hmsync_distributor.integration_bridge)
         return version
-
-
-def advance(document, previous=None, now=None, known_since=-math.inf):
-    """Return the state that apply() would return; pure.
-
-    So that it can be kept before flows follow it.
-
-    :param document: a VIP's.
-    :param previous: its state before, a dict, or None.
-    :param now: seconds since the epoch; None for now.
-    :param known_since: see transition.advance().
-    """
-    before = None
-    if previous is not None:
-        try:
-            before = transitions.Transition.from_json(previous)
-        except (KeyError, TypeError, ValueError):
-            LOG.warning('What was kept of a VIP with the addresses %s cannot '
-                        'be read: connections that its last change of '
-                        'members moved break.',
-                        ', '.join(document.addresses))
-    return transitions.advance(
-        before, document, time.time() if now is None else now,
-        known_since).to_json()
-
-
-def is_due(document, state, now=None, known_since=-math.inf):
-    """Tell whether apply() has to be called for no other reason than time.
-
-    :param document: a VIP's.
-    :param state: what apply() returned, a dict.
-    :param now: seconds since the epoch; None for now.
-    :param known_since: see transition.advance().
-    """
-    now = time.time() if now is None else now
-    transition = transitions.Transition.from_json(state)
-    end = transitions.get_end(transition, document)
-    return end is not None and end <= now and transitions.advance(
-        transition, document, now, known_since).formers != transition.formers
-
-
-def share(state, now=None):
-    """Return what others adopt; pure.
-
-    :param state: what apply() returned, a dict.
-    :param now: seconds since the epoch; None for now.
-    :returns: a dict as of schemas.TRANSITION, but for its version.
-    """
-    transition = transitions.Transition.from_json(state)
-    now = time.time() if now is None else now
-    shared = {'base': transition.base.to_json(),
-              'current': transition.current.to_json(),
-              'age': max(0.0, now - transition.since)}
-    if transition.proven:
-        # Else each connection is pinned one by one, and told of so.
-        shared |= {'between': [[one.to_json(), max(0.0, now - since)]
-                               for one, since in transition.between],
-                   'proven': sorted(transition.proven)}
-    return shared
-
-
-def describe(state):
-    """Return what is to be shown of a change of members; pure.
-
-    :param state: what apply() returned, a dict.
-    :returns: a dict with mappings, how many there are, and pinned, MAC
-              addresses of members whose connections are remembered one by
-              one; None if there is no change.
-    """
-    transition = transitions.Transition.from_json(state)
-    if transition.is_over:
-        return None
-    return {'mappings': len(transition.formers) + 1,
-            'pinned': (sorted(transition.unproven) if transition.doubles
-                       else sorted(transition.macs))}
-
-
-def adopt(document, state, shared, now=None):
-    """Return the state that one goes on with who may take over; pure.
-
-    :param document: a VIP's, by which another distributor is active.
-    :param state: what apply() returned here, a dict.
-    :param shared: what share() returned there.
-    :param now: seconds since the epoch; None for now.
-    """
-    now = time.time() if now is None else now
-    return transitions.adopt(
-        transitions.Transition.from_json(state),
-        transitions.Transition.from_json(
-            {**shared, 'since': now - shared['age'], 'between': [
-                [one, now - age] for one, age in shared.get('between', ())]}),
-        document).to_json()

@@ -10,18 +10,18 @@ import json
 import os
 import time
 
-from octavia_hmsync.distributor.ovs import openvswitch
+from octavia_hmsync.distributor.ovs import state as states
 from octavia_hmsync import exceptions
 
 
 class Backend:
     """Has a file for each VIP that is in force."""
 
-    advance = staticmethod(openvswitch.advance)
-    is_due = staticmethod(openvswitch.is_due)
-    share = staticmethod(openvswitch.share)
-    adopt = staticmethod(openvswitch.adopt)
-    describe = staticmethod(openvswitch.describe)
+    advance = staticmethod(states.advance)
+    is_due = staticmethod(states.is_due)
+    share = staticmethod(states.share)
+    adopt = staticmethod(states.adopt)
+    describe = staticmethod(states.describe)
 
     def __init__(self, conf):
         self.directory = conf.hmsync_distributor.openvswitch_rundir

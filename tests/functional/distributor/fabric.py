@@ -15,6 +15,7 @@ from octavia_hmsync.cluster.members import silent_vip
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import conf as ovs_conf
 from octavia_hmsync.distributor.ovs import openvswitch
+from octavia_hmsync.distributor.ovs import state as states
 from tests.cloud import openvswitch as cloud_ovs
 
 VIP = '10.0.0.5'
@@ -343,11 +344,11 @@ class Vip:
 
     def share(self, *nodes):
         """Have nodes that stand by go by what the active one has."""
-        shared = openvswitch.share(self.states[self.active], self.now)
+        shared = states.share(self.states[self.active], self.now)
         pins = self.active.distributor.read_pins(self.id)
         for node in nodes:
             node.distributor.take_pins(self.id, self.document(node), pins)
-            self.states[node] = openvswitch.adopt(
+            self.states[node] = states.adopt(
                 self.document(node), self.states[node], shared, self.now)
             self.apply(node)
 

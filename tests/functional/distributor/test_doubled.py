@@ -8,9 +8,9 @@ import time
 
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import openflow
-from octavia_hmsync.distributor.ovs import openvswitch
 from octavia_hmsync.distributor.ovs import recorder
 from octavia_hmsync.distributor.ovs import sharing
+from octavia_hmsync.distributor.ovs import state as states
 from octavia_hmsync.distributor.ovs import transition as transitions
 from tests.cloud import waiting
 from tests.functional.distributor import fabric
@@ -60,12 +60,12 @@ class TestDoubled(test_connections.FabricTestCase):
 
     def assertDoubles(self, vip, *pinned, node=None):
         """Some members alone have connections pinned one by one."""
-        described = openvswitch.describe(vip.states[node or self.node])
+        described = states.describe(vip.states[node or self.node])
         self.assertEqual(sorted(host.mac for host in pinned),
                          described['pinned'])
 
     def assertOver(self, vip, node=None):
-        self.assertIsNone(openvswitch.describe(
+        self.assertIsNone(states.describe(
             vip.states[node or self.node]))
 
     def test_changes(self):
@@ -95,11 +95,11 @@ class TestDoubled(test_connections.FabricTestCase):
             self.let_pass(vip, 30)
         self.change(vip, b, doc.DRAINING)
         self.open(60, a, c, d, e, f)
-        self.assertEqual(4, openvswitch.describe(
+        self.assertEqual(4, states.describe(
             vip.states[self.node])['mappings'])
         self.assertDoubles(vip)
         self.let_pass(vip, _LENGTH - 60)
-        self.assertEqual(3, openvswitch.describe(
+        self.assertEqual(3, states.describe(
             vip.states[self.node])['mappings'])
         self.check()
         self.open(60, a, c, d, e, f)
@@ -305,10 +305,10 @@ class TestDoubled(test_connections.FabricTestCase):
         self.assertDoubles(vip)
         self.check()
         self.change(vip, b, doc.DRAINING)
-        self.assertEqual(2, openvswitch.describe(
+        self.assertEqual(2, states.describe(
             vip.states[other])['mappings'])
         vip.share(self.node)
-        self.assertEqual(2, openvswitch.describe(
+        self.assertEqual(2, states.describe(
             vip.states[self.node])['mappings'])
         self.assertNotEqual([0], self.node.distributor._ofctl.count(
             vip.bridge, recorder.WAITING))
