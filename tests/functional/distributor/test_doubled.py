@@ -363,7 +363,7 @@ class TestDoubled(test_connections.FabricTestCase):
 
         def find():
             self.check()
-            (known, _), = distributor.keeper._recorders.values()
+            (known, *_), = distributor.keeper._recorders.values()
             return known.find_pins(True, {a.mac, b.mac, c.mac})
 
         waiting.wait_for(find, 'connections')
