@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import functools
 import re
+import time
 import types
 
 from oslo_db import api as oslo_db_api
@@ -20,6 +21,8 @@ from tests.db_cases import calls
 
 _NEWS = models.ClusterNews.__tablename__
 COMMIT = 'COMMIT'
+# Seconds; more than the smallest time of SQLite.
+_TICK = 0.002
 _WRITES = re.compile(
     r'\s*(?:INSERT\s+(?:\w+\s+)*?INTO|UPDATE|DELETE\s+FROM)\s+[`"]?(\w+)',
     re.IGNORECASE)
@@ -258,6 +261,8 @@ class _Call:
         self._unchanged = case._compare(self._before, self._before)
         case.statements.written.clear()
         case.statements.watch()
+        # So that each time that the call writes is another one.
+        time.sleep(_TICK)
         self._result = _plain(self.function())
         self.statements = case.statements.seen
         case.statements.watch()
