@@ -23,7 +23,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.amphora import agent_config
 from octavia_hmsync import compat
-from octavia_hmsync.conf import sync as hmsync_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import api
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import generation as generation_repo
@@ -136,7 +136,7 @@ def main():
     args = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)
     conf = compat.load_configuration(['--config-file', args.config_file])
-    hmsync_conf.register_opts(conf)
+    groups.register(conf)
     with open(args.fleet) as fleet:
         members = json.load(fleet)
     print(json.dumps(measure(CONTENDERS[args.contender], conf, members)))

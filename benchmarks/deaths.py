@@ -31,6 +31,7 @@ from octavia_hmsync.cluster.distribution import distributors as ovs_backend
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
 from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import schema
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import bridges
@@ -226,7 +227,7 @@ class Site(fixtures.Fixture):
     def _add_vip(self):
         conf = cfg.ConfigOpts()
         conf([])
-        cluster_conf.register_opts(conf)
+        groups.register(conf)
         for name, value in (
                 ('distributors', self._options()['hmsync_cluster'][
                     'distributors']),

@@ -25,6 +25,7 @@ from octavia_hmsync.cluster.distribution.ovn import places
 from octavia_hmsync.cluster.distribution.ovn import plan
 from octavia_hmsync.cluster.distribution.ovn import ports as ovn_ports
 from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.distributor import document
 from tests.cloud import certificates
 from tests.cloud import machines
@@ -52,7 +53,7 @@ class _OVNVip(vip_.Vip):
     def __init__(self, cloud):
         super().__init__(cloud, [None], cloud.network, MEMBERS, _NAMES[OVN])
         conf = cfg.ConfigOpts()
-        cluster_conf.register_opts(conf)
+        groups.register(conf)
         conf([])
         self._central = cloud.networking.central
         conf.set_override('ovn_nb_connection',

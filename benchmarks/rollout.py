@@ -21,8 +21,7 @@ from oslo_config import cfg
 import sqlalchemy as sa
 
 from benchmarks import report
-from octavia_hmsync.conf import image as image_conf
-from octavia_hmsync.conf import sync as hmsync_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import schema
@@ -76,8 +75,7 @@ def run(load_balancers=10000, rounds=3):
 
 def _make_conf(connection):
     conf = cfg.ConfigOpts()
-    for module in (hmsync_conf, image_conf):
-        module.register_opts(conf)
+    groups.register(conf)
     octavia_opts.register(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     for group, name, value in (

@@ -22,7 +22,7 @@ import requests
 
 from octavia_hmsync import compat
 from octavia_hmsync.conf import network as network_conf
-from octavia_hmsync.conf import sync as hmsync_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync import exceptions
 
 
@@ -243,7 +243,7 @@ def _translate(conf, action, error, service):
 def _reason(error):
     """Return the text of an exception, in one line without a full stop."""
     if isinstance(error, cfg.Error):
-        return hmsync_conf.describe_error(error)
+        return groups.describe_error(error)
     text = getattr(error, 'details', None) or str(error)
     text = ' '.join(str(text).split()) or type(error).__name__
     text = _ABORTED.sub(r'\1', _POOL.sub(r': \g<cause>', text))

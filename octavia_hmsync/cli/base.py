@@ -9,10 +9,7 @@ from oslo_config import cfg
 
 from octavia_hmsync.cli import plain
 from octavia_hmsync import compat
-from octavia_hmsync.conf import cluster as cluster_conf
-from octavia_hmsync.conf import image as image_conf
-from octavia_hmsync.conf import network as network_conf
-from octavia_hmsync.conf import sync as hmsync_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import api
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
@@ -43,7 +40,7 @@ def describe(error):
         return api.explain(error)
     if isinstance(error, cfg.Error):
         return (f'The configuration cannot be used: '
-                f'{hmsync_conf.describe_error(error)}.')
+                f'{groups.describe_error(error)}.')
     return str(error)
 
 
@@ -90,10 +87,7 @@ class DatabaseMixin(command.Command):
         """
         conf = compat.load_configuration(self.app.config_args)
         _check_connection(conf)
-        hmsync_conf.register_opts(conf)
-        network_conf.register_opts(conf)
-        image_conf.register_opts(conf)
-        cluster_conf.register_opts(conf)
+        groups.register(conf)
         return conf
 
     def open_database(self, check_schema=True):
@@ -104,10 +98,7 @@ class DatabaseMixin(command.Command):
         :raises HMSyncException: saying what to do.
         """
         conf = self.load_configuration()
-        hmsync_conf.check(conf)
-        network_conf.check(conf)
-        image_conf.check(conf)
-        cluster_conf.check(conf)
+        groups.check(conf)
         engine = api.create_engine(conf)
         if check_schema:
             with engine.connect() as connection:

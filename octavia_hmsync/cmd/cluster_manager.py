@@ -17,10 +17,7 @@ from oslo_log import log as logging
 from octavia_hmsync.cluster.keeping import threads as cluster_threads
 from octavia_hmsync import compat
 from octavia_hmsync.compat import service
-from octavia_hmsync.conf import cluster as cluster_conf
-from octavia_hmsync.conf import image as image_conf
-from octavia_hmsync.conf import network as network_conf
-from octavia_hmsync.conf import sync as hmsync_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 
@@ -32,8 +29,6 @@ _USAGE = 2
 _PATIENCE = 10
 # Seconds after which a signal is heard at the latest.
 _LATEST = 1
-
-_GROUPS = (hmsync_conf, network_conf, image_conf, cluster_conf)
 
 
 class Process:
@@ -80,10 +75,8 @@ def main() -> int:
     try:
         service.prepare(PROG, sys.argv[1:])
         conf = compat.CONF
-        for group in _GROUPS:
-            group.register_opts(conf)
-        for group in _GROUPS:
-            group.check(conf)
+        groups.register(conf)
+        groups.check(conf)
         process = Process(conf)
     except exceptions.HMSyncException as e:
         print(f'{PROG}: {e}', file=sys.stderr)

@@ -12,7 +12,6 @@ import urllib.parse
 
 from oslo_config import cfg
 
-from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync import exceptions
 
 GROUP = 'hmsync_cluster'
@@ -279,25 +278,6 @@ class Distributor:
     url: str
 
 
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register the options; doing it twice is harmless."""
-    conf.register_opts(OPTS, group=GROUP)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return (group name, options) pairs for the sample configuration."""
-    return [(GROUP, OPTS)]
-
-
-def neutralize(conf: cfg.ConfigOpts) -> str | None:
-    """Reset options whose values cannot be read; see conf.sync.
-
-    :returns: what is wrong and what to do, or None.
-    """
-    problem: str | None = hmsync_conf.neutralize(conf, GROUP, OPTS)
-    return problem
-
-
 def parse_distributors(texts: list[str]) -> tuple[Distributor, ...]:
     """Read the option ``distributors``.
 
@@ -368,9 +348,6 @@ def check(conf: cfg.ConfigOpts) -> None:
 
     :raises InvalidConfiguration: naming the option and what to do.
     """
-    problem = neutralize(conf)
-    if problem:
-        raise exceptions.InvalidConfiguration(problem)
     get_distributors(conf)
     opts = conf[GROUP]
     for smaller, larger in (('min_size', 'desired_size'),

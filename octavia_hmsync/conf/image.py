@@ -4,7 +4,6 @@
 
 from oslo_config import cfg
 
-from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync.conf import windows
 from octavia_hmsync import exceptions
 
@@ -109,39 +108,11 @@ _history_opts = [
 OPTS = _service_opts + _replace_opts + _rollout_opts + _history_opts
 
 
-def register_opts(conf):
-    """Register the group ``[hmsync_image]`` and its options.
-
-    :param conf: the oslo.config object to register with; doing it twice is
-                 harmless.
-    """
-    conf.register_opts(OPTS, group=GROUP)
-
-
-def list_opts():
-    """Return the options for the sample configuration.
-
-    :returns: a list of (group name, options).
-    """
-    return [(GROUP, OPTS)]
-
-
-def neutralize(conf):
-    """Find options with values that cannot be read; see conf.sync.
-
-    :returns: what is wrong and what to do, or None if all can be read.
-    """
-    return hmsync_conf.neutralize(conf, GROUP, OPTS)
-
-
 def check(conf):
     """Check the options, without a request.
 
     :raises InvalidConfiguration: naming the option and what to do.
     """
-    problem = neutralize(conf)
-    if problem:
-        raise exceptions.InvalidConfiguration(problem)
     try:
         windows.parse(conf[GROUP].rollout_windows)
     except exceptions.NotPossible as e:

@@ -8,9 +8,6 @@ and set none of them.
 
 from oslo_config import cfg
 
-from octavia_hmsync.conf import sync as hmsync_conf
-from octavia_hmsync import exceptions
-
 GROUP = 'hmsync_network'
 
 # Neutron takes 255 characters, also for the description and the tags that
@@ -95,38 +92,3 @@ _port_opts = [
 ]
 
 OPTS = _network_opts + _port_opts
-
-
-def register_opts(conf):
-    """Register the group ``[hmsync_network]`` and its options.
-
-    :param conf: the oslo.config object to register with; doing it twice is
-                 harmless.
-    """
-    conf.register_opts(OPTS, group=GROUP)
-
-
-def list_opts():
-    """Return the options for the sample configuration.
-
-    :returns: a list of (group name, options).
-    """
-    return [(GROUP, OPTS)]
-
-
-def neutralize(conf):
-    """Find options with values that cannot be read; see conf.sync.
-
-    :returns: what is wrong and what to do, or None if all can be read.
-    """
-    return hmsync_conf.neutralize(conf, GROUP, OPTS)
-
-
-def check(conf):
-    """Check the options, without asking Neutron.
-
-    :raises InvalidConfiguration: naming the option and what to do.
-    """
-    problem = neutralize(conf)
-    if problem:
-        raise exceptions.InvalidConfiguration(problem)

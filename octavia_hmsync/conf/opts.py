@@ -1,23 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Entry point for oslo-config-generator and oslo-config-validator."""
+"""The groups of options in octavia.conf: registered, listed and checked.
+
+``list_opts()`` is the entry point for oslo-config-generator and
+oslo-config-validator.
+"""
+
+import re
 
 from oslo_config import cfg
 
-from octavia_hmsync.conf import cluster as cluster_conf
-from octavia_hmsync.conf import image as image_conf
-from octavia_hmsync.conf import network as network_conf
-from octavia_hmsync.conf import sync as conf
+from octavia_hmsync.conf import cluster
+from octavia_hmsync.conf import image
+from octavia_hmsync.conf import network
+from octavia_hmsync.conf import sync
+from octavia_hmsync import exceptions
+
+# Each has GROUP and OPTS; check() where options depend on each other.
+ALL = (sync, network, image, cluster)
+
+# How oslo.config prints the place of a value: a file, or an environment
+# variable; nothing for the command line.
+_LOCATION = re.compile(
+    r"""LocationInfo\(location=.*?, detail=(['"])(?P<detail>.*?)\1\)""")
 
 # oslo.config registers these two itself, the second with any installed driver.
 # Here they are listed only for the generator and the validator.
 _config_source = cfg.ListOpt(
-    'config_source', default=[], sample_default=conf.GROUP,
+    'config_source', default=[], sample_default=sync.GROUP,
     help='Groups that name a driver, which supplies values that no file has. '
          'With hmsync among them the plugin is switched on. Set it only '
          'in files of environments where octavia-hmsync is installed.')
 _driver = cfg.StrOpt(
-    'driver', sample_default=conf.DRIVER,
+    'driver', sample_default=sync.DRIVER,
     help='Name of the plugin as a driver of config_source, with an '
          'underscore. Services do not start with a name that is not '
          'installed.')
@@ -29,6 +44,64 @@ def list_opts():
     :returns: a list of (group name, options), see
               https://docs.openstack.org/oslo.config/latest/cli/generator.html
     """
-    return [('DEFAULT', [_config_source]), (conf.GROUP, [_driver]),
-            *conf.list_opts(), *network_conf.list_opts(),
-            *image_conf.list_opts(), *cluster_conf.list_opts()]
+    return [('DEFAULT', [_config_source]), (sync.GROUP, [_driver]),
+            *((module.GROUP, module.OPTS) for module in ALL)]
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Register all groups; doing it twice is harmless."""
+    for module in ALL:
+        conf.register_opts(module.OPTS, group=module.GROUP)
+
+
+def describe_error(error: Exception) -> str:
+    """Put an exception of oslo.config in one line.
+
+    :param error: its text names a place in Python's notation.
+    :returns: a line of text, without a full stop.
+    """
+    text = _LOCATION.sub(lambda found: found['detail'] or 'the command line',
+                         str(error))
+    return ' '.join(text.split()).rstrip('.')
+
+
+def neutralize(conf: cfg.ConfigOpts, group: str,
+               opts: list[cfg.Opt]) -> str | None:
+    """Find options whose values cannot be read, and make them readable.
+
+    Octavia logs all options at start-up and would end at the first that
+    cannot be read. An option of the plugin must not keep a service down.
+
+    :returns: what is wrong and what to do, or None if all can be read.
+    """
+    problem = None
+    for opt in opts:
+        try:
+            conf[group][opt.dest]
+        except (cfg.ConfigFileValueError, cfg.ConfigSourceValueError) as e:
+            problem = problem or (
+                f'[{group}] {opt.dest} cannot be used: '
+                f'{describe_error(e)}. Correct it and '
+                f'restart the service.')
+            conf.set_override(opt.dest, opt.default, group=group)
+    return problem
+
+
+def neutralize_all(conf: cfg.ConfigOpts) -> list[str]:
+    """Neutralize all groups; return what is wrong and what to do."""
+    problems = [neutralize(conf, module.GROUP, module.OPTS) for module in ALL]
+    return [problem for problem in problems if problem]
+
+
+def check(conf, *modules):
+    """Check options, without a request to another service.
+
+    :param modules: of ALL; by default all of them.
+    :raises InvalidConfiguration: naming the option and what to do.
+    """
+    for module in modules or ALL:
+        problem = neutralize(conf, module.GROUP, module.OPTS)
+        if problem:
+            raise exceptions.InvalidConfiguration(problem)
+        if hasattr(module, 'check'):
+            module.check(conf)

@@ -3,7 +3,6 @@
 """The options of the plugin, all in the group ``[hmsync]``."""
 
 import math
-import re
 
 from oslo_config import cfg
 from oslo_config import types
@@ -19,11 +18,6 @@ _RATED_SECONDS = 10
 
 # failover_hold_max, unless that is less than what the guard can do.
 _HOLD_MAX = 300
-
-# How oslo.config prints the place of a value: a file, or an environment
-# variable; nothing for the command line.
-_LOCATION = re.compile(
-    r"""LocationInfo\(location=.*?, detail=(['"])(?P<detail>.*?)\1\)""")
 
 _keepalive_opts = [
     cfg.IntOpt('keepalive_interval', default=5, min=1,
@@ -265,55 +259,6 @@ OPTS = (_keepalive_opts + _membership_opts + _upload_opts + _rollout_opts +
         _guard_opts + _notification_opts + _metrics_opts)
 
 
-def register_opts(conf):
-    """Register the group ``[hmsync]`` and its options.
-
-    :param conf: the oslo.config object to register with; doing it twice is
-                 harmless.
-    """
-    conf.register_opts(OPTS, group=GROUP)
-
-
-def list_opts():
-    """Return the options for the sample configuration.
-
-    :returns: a list of (group name, options).
-    """
-    return [(GROUP, OPTS)]
-
-
-def describe_error(error):
-    """Put an exception of oslo.config in one line.
-
-    :param error: its text names a place in Python's notation.
-    :returns: a line of text, without a full stop.
-    """
-    text = _LOCATION.sub(lambda found: found['detail'] or 'the command line',
-                         str(error))
-    return ' '.join(text.split()).rstrip('.')
-
-
-def neutralize(conf, group=GROUP, opts=OPTS):
-    """Find options whose values cannot be read, and make them readable.
-
-    Octavia logs all options at start-up and would end at the first that
-    cannot be read. An option of the plugin must not keep a service down.
-
-    :returns: what is wrong and what to do, or None if all can be read.
-    """
-    problem = None
-    for opt in opts:
-        try:
-            conf[group][opt.dest]
-        except (cfg.ConfigFileValueError, cfg.ConfigSourceValueError) as e:
-            problem = problem or (
-                f'[{group}] {opt.dest} cannot be used: '
-                f'{describe_error(e)}. Correct it and '
-                f'restart the service.')
-            conf.set_override(opt.dest, opt.default, group=group)
-    return problem
-
-
 def batch_limit(opts):
     """Return how many amphorae a batch may have.
 
@@ -360,9 +305,6 @@ def check(conf):
 
     :raises InvalidConfiguration: naming the option and what to do.
     """
-    problem = neutralize(conf)
-    if problem:
-        raise exceptions.InvalidConfiguration(problem)
     opts = conf[GROUP]
     if opts['offline_after'] < 2 * opts['keepalive_interval']:
         raise exceptions.InvalidConfiguration(

@@ -16,7 +16,7 @@ import pymysql
 import sqlalchemy as sa
 from sqlalchemy import exc as sa_exc
 
-from octavia_hmsync.conf import sync as hmsync_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync import exceptions
 
 # A server that accepts and never answers must not hold a keepalive for good.
@@ -75,7 +75,7 @@ def create_engine(conf, connections=15, patience=10):
     except cfg.Error as e:
         raise exceptions.DatabaseUnavailable(
             f'An option of [database] cannot be used: '
-            f'{hmsync_conf.describe_error(e)}. Correct it in octavia.conf.'
+            f'{groups.describe_error(e)}. Correct it in octavia.conf.'
         ) from None
     except (sa_exc.ArgumentError, sa_exc.NoSuchModuleError, ImportError,
             TypeError, ValueError) as e:

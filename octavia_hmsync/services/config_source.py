@@ -20,9 +20,7 @@ from oslo_config import cfg
 from oslo_config import sources
 from oslo_log import log as logging
 
-from octavia_hmsync.conf import cluster as cluster_conf
-from octavia_hmsync.conf import image as image_conf
-from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.conf import sync as hmsync_conf
 
 LOG = logging.getLogger(__name__)
@@ -42,10 +40,7 @@ class HMSyncConfigurationSourceDriver(sources.ConfigurationSourceDriver):
         :returns: an HMSyncConfigurationSource.
         """
         try:
-            hmsync_conf.register_opts(conf)
-            network_conf.register_opts(conf)
-            image_conf.register_opts(conf)
-            cluster_conf.register_opts(conf)
+            groups.register(conf)
             return HMSyncConfigurationSource(
                 _begin(conf, _check_name(conf, group_name)))
         except Exception as e:
@@ -94,12 +89,8 @@ def _begin(conf, warning):
 
 def _neutralize(conf):
     """Make options readable in a service without the plugin, too."""
-    for problem in (hmsync_conf.neutralize(conf),
-                    network_conf.neutralize(conf),
-                    image_conf.neutralize(conf),
-                    cluster_conf.neutralize(conf)):
-        if problem:
-            LOG.warning('octavia-hmsync: %s', problem)
+    for problem in groups.neutralize_all(conf):
+        LOG.warning('octavia-hmsync: %s', problem)
 
 
 class HMSyncConfigurationSource(sources.ConfigurationSource):

@@ -30,8 +30,8 @@ from stevedore import driver as stevedore_driver
 
 from octavia_hmsync.cluster.api import readiness
 from octavia_hmsync.conf import cluster as cluster_conf
-from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync import exceptions
 from octavia_hmsync import live_options
@@ -67,11 +67,7 @@ class Lifecycle:
         self._service = service
         self._warning = warning
         self._main_pid = os.getpid()
-        problems = (hmsync_conf.neutralize(conf),
-                    network_conf.neutralize(conf),
-                    image_conf.neutralize(conf),
-                    cluster_conf.neutralize(conf))
-        self._problem = next(filter(None, problems), None)
+        self._problem = next(iter(groups.neutralize_all(conf)), None)
         self._pinned = controller_list.PinnedAddresses(conf)
         self._forks = 0
         self._extension_started = False
@@ -165,7 +161,7 @@ class Lifecycle:
         try:
             if self._problem:
                 raise exceptions.InvalidConfiguration(self._problem)
-            hmsync_conf.check(self._conf)
+            groups.check(self._conf, hmsync_conf)
             for part in parts:
                 part()
             return True

@@ -16,8 +16,6 @@ import sqlalchemy as sa
 from octavia_hmsync import cloud
 from octavia_hmsync.cmd import hmsync
 from octavia_hmsync import compat
-from octavia_hmsync.conf import network as network_conf
-from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import schema
@@ -155,8 +153,7 @@ class NodePortTestCase(base.BaseTestCase):
         self.addCleanup(compat.CONF.reset)
         conf = compat.load_configuration(
             ['--config-file', self.write_conf(**groups)])
-        hmsync_conf.register_opts(conf)
-        network_conf.register_opts(conf)
+        groups.register(conf)
         return conf
 
     def use(self, conf):

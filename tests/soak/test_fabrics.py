@@ -13,6 +13,7 @@ from octavia_hmsync.cluster.api import vip_network
 from octavia_hmsync.cluster.distribution import floating_ips
 from octavia_hmsync.cluster.distribution.ovn import nat
 from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.conf import opts as groups
 from tests.cloud.compute import node_fabric
 from tests.cloud import machines
 from tests.cloud import networking
@@ -190,7 +191,7 @@ class TestDistributedFloating(test_ovn_data_plane.VipTestCase):
     def test_refused(self):
         cloud = self.cloud
         conf = cfg.ConfigOpts()
-        cluster_conf.register_opts(conf)
+        groups.register(conf)
         conf([], default_config_files=[])
         conf.set_override(
             'ovn_nb_connection', [cloud.networking.central.connection('nb')],

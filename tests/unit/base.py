@@ -41,18 +41,12 @@ class TestCase(base.BaseTestCase):
         :returns: an oslo.config object that nothing else uses.
         """
         # These take seconds to import; a test of pure rules needs none.
-        from octavia_hmsync.conf import cluster as cluster_conf
-        from octavia_hmsync.conf import image as image_conf
-        from octavia_hmsync.conf import network as network_conf
-        from octavia_hmsync.conf import sync as hmsync_conf
+        from octavia_hmsync.conf import opts
         from tests.unit import octavia_opts
 
         conf = cfg.ConfigOpts()
         octavia_opts.register(conf)
-        hmsync_conf.register_opts(conf)
-        network_conf.register_opts(conf)
-        image_conf.register_opts(conf)
-        cluster_conf.register_opts(conf)
+        opts.register(conf)
         conf([], default_config_files=[], default_config_dirs=[])
         for group, options in groups.items():
             for name, value in options.items():

@@ -11,6 +11,7 @@ import re
 from oslo_config import cfg
 
 from octavia_hmsync.cmd import hmsync
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.conf import sync as hmsync_conf
 from tests.unit import base
 
@@ -41,7 +42,7 @@ class ExamplesTestCase(base.TestCase):
             for option in set(parser[group]) - set(parser.defaults()):
                 if (group, option) != (hmsync_conf.GROUP, DRIVER_OPTION):
                     conf.set_override(option, parser[group][option], group)
-        hmsync_conf.check(conf)
+        groups.check(conf, hmsync_conf)
         self.assertEqual(['stats_db', 'hmsync'],
                          conf.controller_worker.statistics_drivers)
         return parser

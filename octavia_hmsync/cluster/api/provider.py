@@ -26,6 +26,7 @@ from octavia_hmsync.cluster.rules import sizes
 from octavia_hmsync import compat
 from octavia_hmsync.compat import provider
 from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.conf import opts as groups
 
 LOG = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
     def __init__(self):
         super().__init__()
         self._conf = compat.CONF
-        cluster_conf.register_opts(self._conf)
+        groups.register(self._conf)
         self._cluster_client = provider.make_client(provider.make_target(
             topics.TOPIC, topics.NAMESPACE, topics.VERSION))
         # The port that create_vip_port() has made.

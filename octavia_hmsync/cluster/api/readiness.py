@@ -5,6 +5,7 @@
 from octavia_hmsync.cluster.distribution import backends
 from octavia_hmsync.cluster.rules import sizes
 from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
 
@@ -34,7 +35,7 @@ def find_misconfiguration(conf):
     :returns: a line that names the option and what to do, or None.
     """
     try:
-        cluster_conf.check(conf)
+        groups.check(conf, cluster_conf)
     except exceptions.InvalidConfiguration as e:
         return str(e)
     worker = conf.controller_worker

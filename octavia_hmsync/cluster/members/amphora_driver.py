@@ -19,8 +19,7 @@ from octavia_hmsync.cluster.rules import peers
 from octavia_hmsync.cluster import work
 from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora_driver as compat_driver
-from octavia_hmsync.conf import cluster as cluster_conf
-from octavia_hmsync.conf import sync as hmsync_conf
+from octavia_hmsync.conf import opts as groups
 
 _TOPOLOGY = re.compile(r'^([ \t]*loadbalancer_topology[ \t]*=).*$',
                        re.MULTILINE)
@@ -29,8 +28,7 @@ _TOPOLOGY = re.compile(r'^([ \t]*loadbalancer_topology[ \t]*=).*$',
 @functools.cache
 def _get_updater(_pid):
     # The driver may be configured where the plugin is not switched on.
-    hmsync_conf.register_opts(compat.CONF)
-    cluster_conf.register_opts(compat.CONF)
+    groups.register(compat.CONF)
     context = work.get_context()
     return update.Updater(context.conf, context.engine)
 

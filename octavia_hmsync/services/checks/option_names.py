@@ -13,20 +13,14 @@ import re
 
 from oslo_config import cfg
 
-from octavia_hmsync.conf import cluster as cluster_conf
-from octavia_hmsync.conf import image as image_conf
-from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.conf import sync as hmsync_conf
 
 # Known names by group. oslo.config registers "driver" itself, and only if
 # config_source names the group.
-OWN = {
-    hmsync_conf.GROUP: frozenset(
-        {'driver', *(opt.dest for opt in hmsync_conf.OPTS)}),
-    network_conf.GROUP: frozenset(opt.dest for opt in network_conf.OPTS),
-    image_conf.GROUP: frozenset(opt.dest for opt in image_conf.OPTS),
-    cluster_conf.GROUP: frozenset(opt.dest for opt in cluster_conf.OPTS),
-}
+OWN = {module.GROUP: frozenset(opt.dest for opt in module.OPTS)
+       for module in groups.ALL}
+OWN[hmsync_conf.GROUP] |= {'driver'}
 # Groups of Octavia with options that the plugin uses, and that an operator may
 # look for in the plugin's own groups.
 _NEIGHBOURS = ('health_manager', 'controller_worker', 'haproxy_amphora',

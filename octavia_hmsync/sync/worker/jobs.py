@@ -19,6 +19,7 @@ from taskflow import task
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import uploader
 from octavia_hmsync import compat
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
@@ -125,7 +126,7 @@ class JobRunner:
         # Each run is a new owner: so an earlier run that was taken for dead,
         # but lives, can do no harm.
         owner = prefix + uuid.uuid4().hex[:12]
-        hmsync_conf.check(self._conf)
+        groups.check(self._conf, hmsync_conf)
         if claim_repo.release_all(self._engine, prefix):
             LOG.info('Going on with job %s, whose worker has ended.', job_id)
         deadline = self._clock() + _SHIFT

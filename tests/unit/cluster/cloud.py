@@ -38,7 +38,7 @@ from octavia_hmsync.cluster import work as work_
 from octavia_hmsync.cluster.worker import worker
 from octavia_hmsync import compat
 from octavia_hmsync.conf import cluster as cluster_conf
-from octavia_hmsync.conf import sync as hmsync_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import models
 from tests.db_cases import base
 from tests.unit.db import sqlite
@@ -403,8 +403,7 @@ class CloudTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
     def _configure(self):
         global_conf = self.useFixture(config_fixture.Config(compat.CONF))
         logging.register_options(compat.CONF)
-        hmsync_conf.register_opts(compat.CONF)
-        cluster_conf.register_opts(compat.CONF)
+        groups.register(compat.CONF)
         ca = self.useFixture(fixtures.TempDir()).join('ca.pem')
         with open(ca, 'w') as stream:
             stream.write('ca')

@@ -11,7 +11,7 @@ import fixtures
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster import image_replacement as ordered
 from octavia_hmsync import compat
-from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import inventory
@@ -28,7 +28,7 @@ class TestImageUpgrade(cloud.CloudTestCase):
 
     def setUp(self):
         super().setUp()
-        image_conf.register_opts(compat.CONF)
+        groups.register(compat.CONF)
         for patched, name, new in (
                 (image_work.agent_client, 'RestAgentClient', mock.Mock()),
                 (attempt.verdict, 'judge', lambda *args: verdict.Verdict()),

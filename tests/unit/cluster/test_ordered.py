@@ -16,6 +16,7 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster import image_replacement as ordered
 from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import models
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import cancel as cancel_repo
@@ -168,7 +169,7 @@ class TestOrdered(attempts.AttemptTestCase):
 
     def setUp(self):
         super().setUp()
-        image_conf.register_opts(self.conf)
+        groups.register(self.conf)
         self.conf.set_override('failover_timeout', 60, image_conf.GROUP)
         self.world = None
         for patched, name, new in (

@@ -1,16 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-import fixtures
-from oslo_config import cfg
-
-from octavia_hmsync.conf import cluster as cluster_conf
-from octavia_hmsync.conf import image as image_conf
-from octavia_hmsync.conf import network as network_conf
-from octavia_hmsync.conf import opts
 from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync import exceptions
 from tests.unit import base
-from tests.unit import octavia_opts
 
 FIXED_DEFAULTS = {
     'keepalive_interval': 5, 'offline_after': 20, 'poll_interval': 2,
@@ -24,25 +16,6 @@ class TestOptions(base.TestCase):
         conf = self.make_conf()
         for name, default in FIXED_DEFAULTS.items():
             self.assertEqual(default, conf.hmsync[name], name)
-
-    def test_each_has_a_help_text(self):
-        for opt in (hmsync_conf.OPTS + network_conf.OPTS +
-                    image_conf.OPTS + cluster_conf.OPTS):
-            self.assertGreater(len(opt.help or ''), 40, opt.name)
-
-    def test_registered_twice(self):
-        hmsync_conf.register_opts(self.make_conf())
-
-    def test_listed_for_the_sample_file(self):
-        listed = {}
-        for group, options in opts.list_opts():
-            listed.setdefault(group, set()).update(o.name for o in options)
-        self.assertEqual({
-            'DEFAULT': {'config_source'},
-            hmsync_conf.GROUP: {'driver', *(o.name for o in hmsync_conf.OPTS)},
-            network_conf.GROUP: {o.name for o in network_conf.OPTS},
-            image_conf.GROUP: {o.name for o in image_conf.OPTS},
-            cluster_conf.GROUP: {o.name for o in cluster_conf.OPTS}}, listed)
 
 
 class TestCheck(base.TestCase):
@@ -111,34 +84,3 @@ class TestCheck(base.TestCase):
             self.assertRefused('heartbeat_timeout', health_manager={
                 'heartbeat_timeout': timeout,
                 'heartbeat_interval': interval})
-
-    def test_values_that_a_file_has_wrong(self):
-        path = self.useFixture(fixtures.TempDir()).join('octavia.conf')
-        for line in ('poll_interval = soon', 'poll_interval = 0',
-                     'static_address = hm1', 'allow_loopback = perhaps',
-                     'settle_time = -1', 'batch_size = 100000'):
-            with open(path, 'w') as octavia_conf:
-                octavia_conf.write(f'[hmsync]\n{line}\n')
-            conf = cfg.ConfigOpts()
-            octavia_opts.register(conf)
-            hmsync_conf.register_opts(conf)
-            conf([], default_config_files=[path], default_config_dirs=[])
-            e = self.assertRaises(exceptions.InvalidConfiguration,
-                                  hmsync_conf.check, conf)
-            self.assertIn(line.partition(' ')[0], str(e))
-            self.assertIn(f' from {path} is not valid', str(e))
-            self.assertNotIn('LocationInfo', str(e))
-
-    def test_places_of_values(self):
-        """oslo.config names them as Python prints an object."""
-        for place, expected in (
-                (cfg.LocationInfo(cfg.Locations.user, "/it's.conf"),
-                 "/it's.conf"),
-                (cfg.LocationInfo(cfg.Locations.environment, 'OS_A__B'),
-                 'OS_A__B'),
-                (cfg.LocationInfo(cfg.Locations.command_line, ''),
-                 'the command line')):
-            self.assertEqual(
-                f'Value for option b from {expected} is not valid: (x)',
-                hmsync_conf.describe_error(cfg.ConfigSourceValueError(
-                    f'Value for option b from {place} is not valid: (x)')))

@@ -13,7 +13,7 @@ import fixtures
 from oslo_config import cfg
 
 from octavia_hmsync.cmd import hmsync
-from octavia_hmsync.conf import sync as hmsync_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.services import config_source
 from tests.unit import base
 from tests.unit import octavia_opts
@@ -181,7 +181,7 @@ class Devstack(fixtures.Fixture):
         """
         conf = cfg.ConfigOpts()
         octavia_opts.register(conf)
-        hmsync_conf.register_opts(conf)
+        groups.register(conf)
         conf(['--config-file', str(self.conf_path)], default_config_dirs=[])
         return conf
 

@@ -10,6 +10,7 @@ from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
 from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
@@ -36,7 +37,7 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
-        image_conf.register_opts(self.conf)
+        groups.register(self.conf)
         self.conf.set_override('replacements_at_once', 2,
                                group=image_conf.GROUP)
         # What each attempt comes to, by load balancer; held while .gate is

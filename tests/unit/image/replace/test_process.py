@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import sqlalchemy as sa
 
 from octavia_hmsync.amphora import removal
-from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import models
 from octavia_hmsync.db import octavia_amphora as octavia_repo
 from octavia_hmsync import exceptions
@@ -207,7 +207,7 @@ class ProcessTestCase(attempts.AttemptTestCase):
 
     def setUp(self):
         super().setUp()
-        image_conf.register_opts(self.conf)
+        groups.register(self.conf)
         for patched, name, new in (
                 (work_.agent_client, 'RestAgentClient', mock.Mock()),
                 (work_, 'compat_amphora', mock.Mock()),

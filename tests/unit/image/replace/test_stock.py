@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.compat import workers as compat_workers
 from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import models
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import claim as claims_repo
@@ -203,7 +204,7 @@ class StockTestCase(attempts.AttemptTestCase):
 
     def setUp(self):
         super().setUp()
-        image_conf.register_opts(self.conf)
+        groups.register(self.conf)
         self.conf.set_override('failover_timeout', 60, image_conf.GROUP)
         self.world = None
         for patched, name, new in (

@@ -6,7 +6,7 @@ import types
 
 import fixtures
 
-from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import models
 from octavia_hmsync.image.db import cancel as cancel_repo
 from octavia_hmsync.image.db import claim as claims_repo
@@ -28,7 +28,7 @@ class KeeperTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
-        image_conf.register_opts(self.conf)
+        groups.register(self.conf)
         self.useFixture(fixtures.MockPatchObject(
             rollout_keeper.target, 'Targets', lambda conf:
             types.SimpleNamespace(get=lambda tag, image=self.image:

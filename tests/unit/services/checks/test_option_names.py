@@ -7,8 +7,8 @@ import os
 import fixtures
 from oslo_config import cfg
 
-from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync.services.checks import option_names
 from tests.unit import base
@@ -32,9 +32,7 @@ class TestUnknownNames(base.TestCase):
         """Return what is unknown, of files that oslo.config has parsed."""
         self.conf = cfg.ConfigOpts()
         octavia_opts.register(self.conf)
-        hmsync_conf.register_opts(self.conf)
-        network_conf.register_opts(self.conf)
-        image_conf.register_opts(self.conf)
+        groups.register(self.conf)
         self.conf(argv, default_config_files=list(files),
                   default_config_dirs=list(directories))
         self.sources = option_names.read(self.conf, self.environ)
