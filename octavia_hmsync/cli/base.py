@@ -28,6 +28,16 @@ REPORTED_ERRORS = (exceptions.HMSyncException, *api.ERRORS, cfg.Error,
                    OSError)
 
 
+def explain_passing(error):
+    """Put an error that may pass in one line; see progress.Watch.
+
+    :returns: None if it is none of the database.
+    """
+    if isinstance(error, REPORTED_ERRORS) and api.is_database_error(error):
+        return describe(error)
+    return None
+
+
 def describe(error):
     """Put an error in one line.
 

@@ -8,8 +8,8 @@ from octavia_hmsync import addresses as addr
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
 from octavia_hmsync import exceptions
-from octavia_hmsync.sync.cli import progress
 from octavia_hmsync.sync.cli import rollback
+from octavia_hmsync.sync.cli import watch
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import pause as pause_repo
 
@@ -100,4 +100,4 @@ class RollBackGeneration(base.DatabaseMixin, command.Command):
         if pause:
             self.app.stdout.write(
                 f'No amphora gets it before the pause ends. '
-                f'{progress.describe_pause(pause)}\n')
+                f'{watch.describe_pause(pause)}\n')

@@ -9,7 +9,7 @@ from octavia_hmsync.amphora import upload_result
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
 from octavia_hmsync import exceptions
-from octavia_hmsync.sync.cli import progress
+from octavia_hmsync.sync.cli import watch
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import attempt as attempt_repo
 from octavia_hmsync.sync.db import claim as claim_repo
@@ -121,10 +121,10 @@ class Run(base.DatabaseMixin, command.Command):
             number = claim_repo.retry_now(engine)
         if not is_anybody_up:
             raise exceptions.NotPossible(
-                f'{progress.describe_nobody(offline_after)} {number} '
+                f'{watch.describe_nobody(offline_after)} {number} '
                 f'amphorae wait for it, whenever it comes: start '
                 f'octavia-housekeeping, or see its log.')
-        when = (f'after the pause. {progress.describe_pause(pause)}' if pause
+        when = (f'after the pause. {watch.describe_pause(pause)}' if pause
                 else 'within some seconds; see "octavia-hmsync sync status".')
         self.app.stdout.write(f'{number} amphorae are uploaded to {when}\n')
 

@@ -2,99 +2,142 @@
 
 """octavia-hmsync sync watch."""
 
-import math
-import time
+import dataclasses
 
 from cliff import command
-from oslo_utils import timeutils
-from rich import console
-from rich import live
-from rich import progress_bar
-from rich import table
-from rich import text as rich_text
 
 from octavia_hmsync.cli import base
-from octavia_hmsync.db import api
-from octavia_hmsync import exceptions
-from octavia_hmsync.sync.cli import progress
+from octavia_hmsync.cli import progress
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
+from octavia_hmsync.sync.db import pause as pause_repo
+from octavia_hmsync.sync.db import progress as progress_repo
+from octavia_hmsync.sync.rules import trial
+from octavia_hmsync.sync.worker import targets
 
 
-class _Lines:
-    """For pipes and logs: a line for each change.
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """The amphorae that are to get one generation.
 
-    :param stream: where to write.
+    :param generation: a Generation.
+    :param progress: their Progress.
     """
 
-    def __init__(self, stream):
-        self._stream = stream
-        self._said = {}
+    generation: generation_repo.Generation
+    progress: progress_repo.Progress
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc_info):
-        return False
-
-    def show(self, parts, problems):
-        """Show what has changed.
-
-        :param parts: a list of (Part, rate).
-        :param problems: a list of lines.
-        """
-        said = {progress.name_part(part): progress.describe_part(part, rate)
-                for part, rate in parts}
-        said.update(dict.fromkeys(problems, ''))
-        for subject, text in said.items():
-            if self._said.get(subject) != text:
-                line = f'{subject}: {text}' if text else subject
-                self._stream.write(f'{timeutils.utcnow():%Y-%m-%dT%H:%M:%S} '
-                                   f'{line}\n')
-        self._stream.flush()
-        self._said = said
+    @property
+    def is_complete(self):
+        """Whether all amphorae that may have the list have it."""
+        return self.progress.done >= self.progress.amphorae
 
 
-class _Bars:
-    """For terminals: a bar for each generation, redrawn in its place.
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """What was seen at one time.
 
-    :param terminal: a rich Console.
+    :param parts: a list of Part, the newest generation first.
+    :param pause: the present Pause, or None.
+    :param house_keepers: hosts of the housekeepers that are up.
+    :param failed: the first rows of amphorae that failed at the newest one.
+    :param other_key: how many amphorae are not known to sign with its key.
     """
 
-    def __init__(self, terminal):
-        self._live = live.Live(console=terminal, auto_refresh=False)
-        # The last state of each generation; which are still shown.
-        self._parts = {}
-        self._current = set()
+    parts: list
+    pause: pause_repo.Pause | None
+    house_keepers: list
+    failed: list
+    other_key: int = 0
 
-    def __enter__(self):
-        self._live.start()
-        return self
+    @property
+    def is_complete(self):
+        """Whether every amphora has the newest list, and may keep it."""
+        return (len(self.parts) == 1 and self.parts[0].is_complete and
+                self.parts[0].generation.status == trial.OPEN)
 
-    def __exit__(self, *exc_info):
-        self._live.stop()
-        return False
 
-    def show(self, parts, problems):
-        """Show the progress.
+def look(conf, engine):
+    """Read the progress of amphorae.
 
-        :param parts: a list of (Part, rate).
-        :param problems: a list of lines.
-        """
-        if parts:
-            self._current = {part.generation.number for part, _rate in parts}
-        self._parts.update({part.generation.number: (part, rate)
-                            for part, rate in parts})
-        bars = table.Table.grid(padding=(0, 1))
-        for number, (part, rate) in sorted(self._parts.items()):
-            text = progress.describe_part(part, rate)
-            if number not in self._current:
-                text = f'{part.progress.done} amphorae, then another came'
-            bars.add_row(
-                progress.name_part(part), progress_bar.ProgressBar(
-                    total=max(part.progress.amphorae, 1),
-                    completed=part.progress.done, width=30), text)
-        # In a str, rich would interpret brackets as markup.
-        self._live.update(
-            console.Group(bars, *map(rich_text.Text, problems)), refresh=True)
+    :returns: a Look.
+    """
+    parts = [Part(target.generation, progress_repo.get_progress(
+        engine, target.generation.number, target.admitted_to,
+        target.not_admitted_to)) for target in targets.get_goals(engine)]
+    return Look(
+        parts, pause_repo.get(engine),
+        keeper_repo.get_up(engine, conf.hmsync.offline_after),
+        progress_repo.get_failed(engine, parts[0].generation.number,
+                                 progress.NAMED) if parts else [],
+        amphora_repo.count_other_key(
+            engine, parts[0].generation.key_digest) if parts else 0)
+
+
+def make_bar(part):
+    """Return the progress.Bar of a generation."""
+    counts = part.progress
+    facts = [f'{number} {what}' for number, what in (
+        (counts.claimed, 'in work'), (counts.failed, 'failed'),
+        (counts.adopted, 'seen to use it')) if number]
+    if part.generation.is_on_trial and part.is_complete:
+        facts.append('watching how they fare')
+    return progress.Bar(
+        f'generation {part.generation.number} {part.generation.status}',
+        counts.done, counts.amphorae, 'amphorae', tuple(facts))
+
+
+def describe_problems(seen, offline_after):
+    """Report what keeps amphorae from their list.
+
+    :param seen: a Look.
+    :param offline_after: ``[hmsync] offline_after``, seconds.
+    :returns: a list of lines.
+    """
+    lines = []
+    if not seen.parts:
+        lines.append('No list has been published yet: see "octavia-hmsync '
+                     'health manager list".')
+    if seen.pause:
+        lines.append(describe_pause(seen.pause))
+    if not seen.house_keepers:
+        lines.append(describe_nobody(offline_after))
+    if seen.other_key:
+        lines.append(f'{seen.other_key} amphorae are not known to sign with '
+                     f'the heartbeat_key of the newest list.')
+    return lines + progress.name_some(
+        [f'{row.id} at {row.lb_network_ip} is {row.result} after '
+         f'{row.attempts} attempts: {row.error}. {_describe_next(row)}'
+         for row in seen.failed],
+        seen.parts[0].progress.failed if seen.parts else 0,
+        'octavia-hmsync amphora list')
+
+
+def describe_nobody(offline_after):
+    """Report that no housekeeper is up, in one line.
+
+    :param offline_after: ``[hmsync] offline_after``, seconds.
+    """
+    return (f'No octavia-housekeeping with octavia-hmsync has given a sign of '
+            f'life for {offline_after} s: no uploads take place.')
+
+
+def describe_pause(pause):
+    """Report that uploads are paused, in one line.
+
+    :param pause: a Pause.
+    """
+    return (f'Paused until {base.format_time(pause.ends_at)} UTC '
+            f'({pause.reason or "no reason given"}): see "octavia-hmsync '
+            f'sync resume".')
+
+
+def _describe_next(row):
+    if row.next_attempt_at is None or row.next_attempt_at <= row.now:
+        return 'It is tried again now.'
+    # A time, not a duration: a line that keeps changing is no news.
+    return f'It is tried again at {base.format_time(row.next_attempt_at)} UTC.'
 
 
 class Watch(base.DatabaseMixin, command.Command):
@@ -107,55 +150,36 @@ class Watch(base.DatabaseMixin, command.Command):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('--interval', type=base.positive_seconds,
-                            default=2, metavar='<seconds>',
-                            help='time between two looks (default: 2)')
-        parser.add_argument('--timeout', type=base.positive_seconds,
-                            metavar='<seconds>',
-                            help='give up after so long')
+        progress.add_arguments(parser)
         parser.add_argument('--follow', action='store_true',
                             help='go on when all amphorae have their list')
         return parser
 
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
-        deadline = time.monotonic() + (parsed_args.timeout or math.inf)
-        rates = progress.Rates()
-        stream = self.app.stdout
-        seen = progress.look(conf, engine)
-        terminal = console.Console(file=stream)
-        # A dumb terminal cannot redraw: rich would draw only at the end.
-        with (_Bars(terminal) if stream.isatty() and
-              not terminal.is_dumb_terminal else _Lines(stream)) as display:
-            while True:
-                self._show(display, rates, conf, seen)
-                if seen and seen.is_complete and not parsed_args.follow:
-                    break
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise exceptions.NotPossible(
-                        f'After {parsed_args.timeout:g} s not every amphora '
-                        f'has the newest list: see above for what keeps '
-                        f'them, or "octavia-hmsync amphora list".')
-                time.sleep(min(parsed_args.interval, left))
-                seen = self._look_again(conf, engine, display)
-        stream.write(f'Every amphora has generation '
-                     f'{seen.parts[0].generation.number}.\n')
+        # The last state of each generation, also of former ones.
+        bars = {}
 
-    def _look_again(self, conf, engine, display):
-        try:
-            return progress.look(conf, engine)
-        except base.REPORTED_ERRORS as e:
-            if not api.is_database_error(e):
-                raise
-            display.show([], [base.describe(e)])
-            return None
+        def show(seen):
+            current = {part.generation.number: make_bar(part)
+                       for part in seen.parts}
+            if current:
+                bars.update({
+                    number: dataclasses.replace(
+                        bar, total=None, per_second=0,
+                        facts=('then another came',))
+                    for number, bar in bars.items() if number not in current})
+            bars.update(current)
+            watch.show([bar for _number, bar in sorted(bars.items())],
+                       describe_problems(seen, conf.hmsync.offline_after))
+            return seen.is_complete and not parsed_args.follow
 
-    def _show(self, display, rates, conf, seen):
-        if seen is None:
-            return
-        now = time.monotonic()
-        display.show(
-            [(part, rates.note(now, part.generation.number,
-                               part.progress.done)) for part in seen.parts],
-            progress.describe_problems(seen, conf.hmsync.offline_after))
+        with progress.Watch(self.app, parsed_args.interval,
+                            parsed_args.timeout,
+                            explain=base.explain_passing) as watch:
+            watch.follow(
+                lambda: look(conf, engine), show,
+                f'After {parsed_args.timeout or 0:g} s not every amphora has '
+                f'the newest list: see above for what keeps them, or '
+                f'"octavia-hmsync amphora list".')
+        self.app.stdout.write(f'Every amphora has generation {max(bars)}.\n')

@@ -2,18 +2,15 @@
 
 """sync pause, resume and watch; generation rollback."""
 
-import io
 import re
 import socket
 
-import fixtures
 from oslo_db import exception as db_exc
 from oslo_messaging.notify import _impl_test
-from rich import console
 
+from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.notifications import broker
-from octavia_hmsync.sync.cli import progress
 from octavia_hmsync.sync.cli import watch
 from octavia_hmsync.sync.db import admission as admission_repo
 from octavia_hmsync.sync.db import amphora as amphora_repo
@@ -24,7 +21,6 @@ from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.db import outcome as outcome_repo
 from octavia_hmsync.sync.db import pause as pause_repo
 from octavia_hmsync.sync.rules import trial
-from tests.unit import base as unit_base
 from tests.unit.cli import base
 
 LIST = ('192.0.2.101:5555',)
@@ -142,7 +138,7 @@ class TestWatch(WatchTestCase):
     def test_until_complete(self):
         """Somebody does the work meanwhile."""
         self.publish(1)
-        look, looks = progress.look, []
+        look, looks = watch.look, []
 
         def look_before_they_get_it(*args):
             looks.append(look(*args))
@@ -150,7 +146,7 @@ class TestWatch(WatchTestCase):
                 self.record(1, *3 * ['APPLIED'])
             return looks[-1]
 
-        self.patch(progress, 'look', look_before_they_get_it)
+        self.patch(watch, 'look', look_before_they_get_it)
         code, out, err = self.watch()
         self.assertEqual((0, ''), (code, err))
         # A line for each change, however often it looks.
@@ -217,19 +213,19 @@ class TestWatch(WatchTestCase):
     def test_database_goes_away_meanwhile(self):
         self.publish(1)
         looks = iter(range(10))
-        take_look = progress.look
+        take_look = watch.look
 
         def look(conf, engine):
             number = next(looks)
             if number == 1:
-                engine = watch.api.create_engine(self.other_conf)
+                engine = api.create_engine(self.other_conf)
             elif number == 3:
                 self.record(1, *3 * ['APPLIED'])
             return take_look(conf, engine)
 
         self.other_conf = self.make_conf(database={
             'connection': 'mysql+pymysql://o:S3cret@127.0.0.1:1/octavia'})
-        self.patch(progress, 'look', look)
+        self.patch(watch, 'look', look)
         code, out, err = self.watch('--timeout', '60')
         self.assertEqual((0, ''), (code, err))
         self.assertIn('0 of 3 amphorae', out.partition(
@@ -237,87 +233,28 @@ class TestWatch(WatchTestCase):
         self.assertNotIn('S3cret', out)
 
 
-class _Terminal(io.StringIO):
+class TestFormerOnes(WatchTestCase):
 
-    def isatty(self):
-        return True
+    def test_another_comes(self):
+        """What was seen of the one before stays, without a rate."""
+        self.publish(1)
+        look, numbers = watch.look, iter((2,))
 
-
-class TestBars(WatchTestCase):
-
-    def see(self, *numbers, problems=()):
-        """Watch on a terminal, while one generation after the other comes.
-
-        :param problems: what is said then, while nothing can be seen.
-        """
-        conf = self.make_conf()
-        terminal = _Terminal()
-        rates = progress.Rates()
-        with watch._Bars(console.Console(file=terminal)) as bars:
+        def look_and_publish(*args):
+            found = look(*args)
             for number in numbers:
                 self.publish(number)
-                seen = progress.look(conf, self.engine)
-                bars.show([(part, rates.note(number, part.generation.number,
-                                             part.progress.done))
-                           for part in seen.parts], ['something is wrong'])
-                self.record(number, 'APPLIED', 'APPLIED', 'UNREACHABLE')
-            for problem in problems:
-                bars.show([], [problem])
-        # Without what moves the cursor.
-        return re.sub(r'\x1b\[[0-9;?]*[A-Za-z]', '', terminal.getvalue())
+                break
+            else:
+                self.record(2, *3 * ['APPLIED'])
+            return found
 
-    def test_bars(self):
-        text = self.see(1, 2)
-        self.assertRegex(text, r'generation 1 OPEN +━+ +0 of 3 amphorae')
-        self.assertRegex(text, r'generation 1 OPEN +━+ +0 amphorae, then '
-                               r'another came')
-        self.assertIn('something is wrong', text)
-
-    def test_nothing_is_seen_meanwhile(self):
-        """The bars stay as they were."""
-        text = self.see(1, problems=['no database'])
-        self.assertIn('no database', text)
-        self.assertNotIn('another came', text)
-
-    def test_brackets(self):
-        """They are no markup, whoever has written them."""
-        problems = ['Check [database] connection.', '(see [/docs])',
-                    'https://[2001:db8::1]:9443']
-        text = self.see(1, problems=problems)
-        for problem in problems:
-            self.assertIn(problem, text)
-
-    def test_chosen_for_a_terminal(self):
-        self.publish(1)
-        self.record(1, *3 * ['APPLIED'])
-        terminal = _Terminal()
-        self.patch(io, 'StringIO', lambda: terminal)
-        self.assertEqual(0, self.watch()[0])
-        self.assertIn('━', terminal.getvalue())
-
-    def test_dumb_terminal(self):
-        """One that cannot be drawn on is told in lines, as it goes."""
-        self.useFixture(fixtures.EnvironmentVariable('TERM', 'dumb'))
-        self.publish(1)
-        terminal = _Terminal()
-        self.patch(io, 'StringIO', lambda: terminal)
-        self.assertEqual(1, self.watch('--timeout', '0.1')[0])
-        self.assertIn(' generation 1 OPEN: 0 of 3', terminal.getvalue())
-
-
-class TestRates(unit_base.TestCase):
-
-    def test_rate(self):
-        rates = progress.Rates()
-        self.assertEqual(0, rates.note(0, 1, 100))
-        self.assertEqual(10, rates.note(2, 1, 120))
-        # Another generation has its own.
-        self.assertEqual(0, rates.note(2, 2, 0))
-        # What is long past does not count.
-        self.assertEqual(1, rates.note(102, 1, 220))
-        self.assertEqual(0, rates.note(112, 1, 220))
-        # Amphorae that are deleted.
-        self.assertEqual(0, rates.note(114, 1, 200))
+        self.patch(watch, 'look', look_and_publish)
+        code, out, err = self.watch()
+        self.assertEqual((0, ''), (code, err))
+        self.assertIn('generation 1 OPEN: 0 amphorae, then another came\n',
+                      out)
+        self.assertIn('generation 2 OPEN: 3 of 3 amphorae\n', out)
 
 
 class TestRollBack(base.CommandTestCase):
