@@ -103,6 +103,8 @@ _FLOWS = (
     Call(f'{_WORKER}.controller_worker', 'ControllerWorker'),
     Call(f'{_WORKER}.controller_worker', 'ControllerWorker.run_flow', 2,
          ('store',)),
+    Call(f'{_WORKER}.controller_worker', 'ControllerWorker.failover_amphora',
+         2),
     Call(f'{_WORKER}.flows.amphora_flows',
          'AmphoraFlows.get_amphora_for_lb_subflow', 1, ('prefix', 'role')),
     Call(f'{_WORKER}.flows.flow_utils',

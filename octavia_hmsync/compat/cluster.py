@@ -6,6 +6,8 @@ They are Octavia's own tasks, combined for any number of amphorae, and its RPC.
 Import it only where these are used: that takes seconds.
 """
 
+import functools
+
 from octavia.common import constants
 from octavia.common import rpc
 from octavia.db import api as db_api
@@ -60,6 +62,31 @@ def make_runner():
     from octavia.controller.worker.v2 import controller_worker
 
     return controller_worker.ControllerWorker().run_flow
+
+
+def take_amphora_failovers(take):
+    """Let this octavia-worker ask before it fails an amphora over.
+
+    Octavia sends "amphora failover" to its own topic, whose endpoint has no
+    hook, and its controller worker raises for load balancers that are neither
+    SINGLE nor ACTIVE_STANDBY. So its method is wrapped, once in a process.
+
+    :param take: takes the id of an amphora; returns False if Octavia is to
+                 fail it over.
+    """
+    from octavia.controller.worker.v2 import controller_worker
+
+    kind = controller_worker.ControllerWorker
+    stock = getattr(kind.failover_amphora, 'hmsync_stock',
+                    kind.failover_amphora)
+
+    @functools.wraps(stock)
+    def failover_amphora(self, amphora_id, *args, **kwargs):
+        if not take(amphora_id):
+            stock(self, amphora_id, *args, **kwargs)
+
+    failover_amphora.hmsync_stock = stock
+    kind.failover_amphora = failover_amphora
 
 
 def run(flow, store):

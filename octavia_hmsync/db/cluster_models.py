@@ -36,6 +36,9 @@ class Cluster(model_base.Base):
     distributor = sa.Column(sa.String(64), nullable=False)
     provisioning_status = sa.Column(sa.String(16), nullable=False)
     operating_status = sa.Column(sa.String(16), nullable=False)
+    # Whether Octavia's API has locked the load balancer until members that
+    # are ordered to be replaced are.
+    is_failing_over = sa.Column(sa.Boolean, nullable=False, default=False)
     enabled = sa.Column(sa.Boolean, nullable=False, default=True)
     # Who manages it.
     cluster_type = sa.Column(sa.String(36), nullable=False)

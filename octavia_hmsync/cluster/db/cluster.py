@@ -83,6 +83,7 @@ class Cluster:
     distributor: str
     provisioning_status: str
     operating_status: str
+    is_failing_over: bool
     enabled: bool
     cluster_type: str
     affinity: str
@@ -123,7 +124,8 @@ def select(*conditions):
 def from_row(row):
     """Return the Cluster that a row of select() is."""
     values = {name: getattr(row, name) for name in _FIELDS}
-    values['enabled'] = bool(values['enabled'])
+    for name in ('enabled', 'is_failing_over'):
+        values[name] = bool(values[name])
     return Cluster(**values)
 
 

@@ -175,7 +175,7 @@ def get_due(engine, among=None):
         _LB.c.provisioning_status.in_(
             (compat.PENDING_CREATE, compat.PENDING_DELETE)),
         _CLUSTER.c.provisioning_status.in_(lock_repo.PENDING),
-        sa.and_(is_made, is_unlike),
+        _CLUSTER.c.is_failing_over, sa.and_(is_made, is_unlike),
         # A failed cluster gets no new members, but dead ones have to leave.
         sa.and_(_CLUSTER.c.provisioning_status == compat.ERROR,
                 _LB.c.provisioning_status == compat.ERROR,

@@ -4,12 +4,16 @@
 
 The lock is Octavia's own status PENDING_UPDATE: other changes of the load
 balancer have to wait. Octavia's row does not name the owner of the lock. So
-the status of the cluster is written in the same transaction.
+the status of the cluster is written in the same transaction. While a cluster
+is failing over, octavia-api has taken the lock for it, and each claim owner
+may use it.
 """
 
 import sqlalchemy as sa
 
 from octavia_hmsync.cluster.db import claim as claim_repo
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
@@ -18,6 +22,7 @@ from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
 
 _CLUSTER = models.Cluster.__table__
+_MEMBER = models.ClusterMember.__table__
 _LB = compat.LOAD_BALANCER
 
 PENDING = (compat.PENDING_CREATE, compat.PENDING_UPDATE,
@@ -36,14 +41,34 @@ def _hold(connection, cluster_id, owner, expiry):
         raise exceptions.Lost
 
 
-def _enter(connection, cluster_id, status):
+def _is_failing_over(cluster_id):
+    return sa.exists().where(_CLUSTER.c.id == cluster_id,
+                             _CLUSTER.c.is_failing_over)
+
+
+def _is_replaced(cluster_id):
+    """Return the condition of members that a failover has to replace."""
+    return sa.and_(_MEMBER.c.cluster_id == cluster_id,
+                   _MEMBER.c.slot.is_not(None),
+                   _MEMBER.c.ordered == member_repo.REPLACE)
+
+
+def _enter(connection, cluster_id, status, **values):
     return connection.execute(
         sa.update(_CLUSTER)
         .where(_CLUSTER.c.id == cluster_id,
                # A deletion of the cluster waits for the claim.
                _CLUSTER.c.provisioning_status != compat.PENDING_DELETE)
-        .values(provisioning_status=status,
-                updated_at=types.utcnow())).rowcount
+        .values(provisioning_status=status, updated_at=types.utcnow(),
+                **values)).rowcount
+
+
+def _leave(connection, cluster_id, status, *before):
+    """Set the status of a load balancer that had one of these."""
+    connection.execute(
+        sa.update(_LB)
+        .where(_is_of(cluster_id), _LB.c.provisioning_status.in_(before))
+        .values(provisioning_status=status, updated_at=types.utcnow()))
 
 
 @api.retry
@@ -62,8 +87,11 @@ def lock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
         is_locked = _enter(connection, cluster_id,
                            compat.PENDING_UPDATE) and connection.execute(
             sa.update(_LB)
-            .where(_is_of(cluster_id),
-                   _LB.c.provisioning_status == status)
+            .where(_is_of(cluster_id), sa.or_(
+                _LB.c.provisioning_status == status,
+                sa.and_(status == compat.ACTIVE,
+                        _LB.c.provisioning_status == compat.PENDING_UPDATE,
+                        _is_failing_over(cluster_id))))
             .values(provisioning_status=compat.PENDING_UPDATE,
                     updated_at=types.utcnow())).rowcount
         if not is_locked:
@@ -75,7 +103,8 @@ def lock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
 def unlock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
     """Unlock the load balancer of a cluster.
 
-    A load balancer that is not locked, or is to be deleted, stays as it is.
+    A load balancer that is not locked, or is to be deleted, stays as it is;
+    one that is failing over stays locked until its members are replaced.
 
     :param owner: the claim owner.
     :param expiry: seconds after which the claim lapses.
@@ -87,12 +116,15 @@ def unlock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
         before = connection.execute(
             sa.select(_CLUSTER.c.provisioning_status)
             .where(_CLUSTER.c.id == cluster_id)).scalar()
-        _enter(connection, cluster_id, status)
-        connection.execute(
-            sa.update(_LB)
-            .where(_is_of(cluster_id), _LB.c.provisioning_status.in_(
-                (compat.PENDING_CREATE, compat.PENDING_UPDATE)))
-            .values(provisioning_status=status, updated_at=types.utcnow()))
+        if status == compat.ACTIVE and connection.execute(
+                sa.select(_MEMBER.c.id).where(
+                    _is_replaced(cluster_id), _is_failing_over(cluster_id))
+                .limit(1)).first():
+            _enter(connection, cluster_id, status)
+            return
+        _enter(connection, cluster_id, status, is_failing_over=False)
+        _leave(connection, cluster_id, status, compat.PENDING_CREATE,
+               compat.PENDING_UPDATE)
         if (before, status) == (compat.PENDING_CREATE, compat.ACTIVE):
             news_repo.add_of_cluster(connection, news_repo.CREATED,
                                      cluster_id)
@@ -110,12 +142,58 @@ def fail_deletion(engine, cluster_id, owner, expiry):
             sa.update(_CLUSTER).where(_CLUSTER.c.id == cluster_id)
             .values(provisioning_status=compat.ERROR,
                     updated_at=types.utcnow()))
+        _leave(connection, cluster_id, compat.ERROR, compat.PENDING_DELETE)
+
+
+@api.retry
+def begin_failover(engine, cluster_id, amphora_id):
+    """Order what octavia-api has locked the load balancer for.
+
+    The member is replaced by the claim owner, and the load balancer stays
+    locked until it is. It is unlocked at once if the member has no slot:
+    no connection waits for what comes in its place.
+
+    :returns: whether the load balancer stays locked.
+    """
+    with engine.begin() as connection:
+        cluster_repo.mark(connection, cluster_id)
         connection.execute(
-            sa.update(_LB)
-            .where(_is_of(cluster_id),
-                   _LB.c.provisioning_status == compat.PENDING_DELETE)
-            .values(provisioning_status=compat.ERROR,
-                    updated_at=types.utcnow()))
+            sa.update(_MEMBER)
+            .where(_MEMBER.c.cluster_id == cluster_id,
+                   _MEMBER.c.amphora_id == amphora_id)
+            .values(ordered=member_repo.REPLACE))
+        is_replaced = connection.execute(
+            sa.select(_MEMBER.c.id).where(
+                _is_replaced(cluster_id),
+                _MEMBER.c.amphora_id == amphora_id)).first() is not None
+        if is_replaced:
+            connection.execute(
+                sa.update(_CLUSTER).where(_CLUSTER.c.id == cluster_id)
+                .values(is_failing_over=True))
+        else:
+            _leave(connection, cluster_id, compat.ACTIVE,
+                   compat.PENDING_UPDATE)
+        return is_replaced
+
+
+@api.retry
+def fail_failover(engine, cluster_id, owner, expiry):
+    """Set a load balancer whose member could not be replaced to ERROR.
+
+    So its client learns it. The order stays, and ends the ERROR when it is
+    carried out. Does nothing if the cluster is not failing over.
+
+    :raises Lost: if another owner has claimed the cluster.
+    """
+    with engine.begin() as connection:
+        _hold(connection, cluster_id, owner, expiry)
+        if connection.execute(
+                sa.update(_CLUSTER)
+                .where(_CLUSTER.c.id == cluster_id,
+                       _CLUSTER.c.is_failing_over)
+                .values(is_failing_over=False)).rowcount:
+            _leave(connection, cluster_id, compat.ERROR,
+                   compat.PENDING_UPDATE)
 
 
 def get_status(engine, cluster_id):

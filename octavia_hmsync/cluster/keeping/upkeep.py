@@ -152,6 +152,8 @@ def _tell_failure(work, action, reason):
     if action.kind == base.Kind.REPLACE:
         # "cluster member list" shows it to the operator who ordered it.
         member_repo.record(work.engine, action.member_id, error=f'{reason}.')
+        lock_repo.fail_failover(work.engine, work.cluster_id, work.owner,
+                                work_.CLAIM_EXPIRY)
     LOG.debug('It failed:', exc_info=True)
 
 

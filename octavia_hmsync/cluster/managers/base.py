@@ -155,6 +155,8 @@ class Cluster:
                            active one does not see.
     :param is_distributed: whether a distributor was told of it: such a
                            cluster is repaired, not built again.
+    :param is_failing_over: whether Octavia's API keeps the load balancer
+                            locked until members with REPLACE are replaced.
     """
 
     status: str
@@ -168,6 +170,7 @@ class Cluster:
     may_resize: bool = True
     is_misdirected: bool = False
     is_distributed: bool = True
+    is_failing_over: bool = False
 
     @property
     def size_now(self) -> int:

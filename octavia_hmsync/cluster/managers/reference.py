@@ -103,7 +103,7 @@ def _find_slow(cluster: base.Cluster, members: Sequence[Member],
     if base.find_failovers(cluster, members):
         return [Action(Kind.TAKE_ORDERS), *found]
     if cluster.load_balancer_status in (base.ACTIVE, base.ERROR):
-        found += _find_orders(members)
+        found += _find_orders(cluster, members)
     if cluster.load_balancer_status == base.ACTIVE:
         found += _find_unconfigured(cluster, members, limits)
         found += _find_missing(cluster, members)
@@ -190,9 +190,15 @@ def _are_all_wrong(serving: Sequence[Member]) -> bool:
         member.ordered != base.REPLACE for member in serving)
 
 
-def _find_orders(members: Sequence[Member]) -> list[Action]:
-    """Find the member to replace next; one at a time."""
-    if any(_is_leaving(member) for member in members):
+def _find_orders(cluster: base.Cluster,
+                 members: Sequence[Member]) -> list[Action]:
+    """Find the member to replace next; one at a time.
+
+    A failover does not wait until others have drained: its load balancer is
+    locked meanwhile.
+    """
+    if not cluster.is_failing_over and any(
+            _is_leaving(member) for member in members):
         return []
     serving = _get_serving(members)
     are_all_wrong = _are_all_wrong(serving)

@@ -11,6 +11,7 @@ from octavia_hmsync.cluster.db import view as view_repo
 from octavia_hmsync.cluster.managers import base
 from octavia_hmsync.cluster.managers import installed as managers
 from octavia_hmsync.cluster.managers import signs
+from octavia_hmsync import compat
 from octavia_hmsync.distributor import claims
 from octavia_hmsync.distributor import look_rules
 
@@ -92,14 +93,34 @@ def describe(view, limits, manager):
     better = signs.find_better(seen, last)
     return Situation(
         view, base.Cluster(
-            cluster.provisioning_status, view.load_balancer_status,
-            cluster.desired_size, cluster.min_size,
+            *_describe_statuses(view), cluster.desired_size, cluster.min_size,
             _age(cluster.now, cluster.created_at), cluster.size,
             cluster.standby, cluster.enabled, view.may_resize,
-            better is not None, view.is_distributed),
+            better is not None, view.is_distributed,
+            cluster.is_failing_over),
         [_describe_member(member, view, found, _get_digest(view.members))
          for member in view.members],
         limits, manager, better, signs.choose_hold(last))
+
+
+def _describe_statuses(view):
+    """Return the statuses of a cluster and its load balancer.
+
+    While it is failing over the lock of the load balancer does not keep the
+    claim owner from work. A member that left before it was replaced has left
+    the lock behind.
+    """
+    status, of_load_balancer = (view.cluster.provisioning_status,
+                                view.load_balancer_status)
+    if view.cluster.is_failing_over and (
+            status, of_load_balancer) == (compat.ACTIVE,
+                                          compat.PENDING_UPDATE):
+        if any(member.slot is not None and
+               member.ordered == member_repo.REPLACE
+               for member in view.members):
+            return status, compat.ACTIVE
+        return compat.PENDING_UPDATE, of_load_balancer
+    return status, of_load_balancer
 
 
 def _is_silence_enough(members, seen):

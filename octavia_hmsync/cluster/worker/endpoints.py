@@ -22,6 +22,7 @@ class Endpoints:
 
     def __init__(self, conf):
         self._worker = worker.Worker(conf)
+        compat_cluster.take_amphora_failovers(self._worker.failover_amphora)
 
     def create_load_balancer(self, context, load_balancer_id, flavor,
                              availability_zone):

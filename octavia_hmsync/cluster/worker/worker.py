@@ -13,6 +13,7 @@ from oslo_utils import uuidutils
 
 from octavia_hmsync.cluster.api import readiness
 from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import lock as lock_repo
 from octavia_hmsync.cluster.distribution import distribution
 from octavia_hmsync.cluster.rules import affinity
 from octavia_hmsync.cluster.rules import sizes
@@ -88,6 +89,32 @@ class Worker:
             self._carry_out('failover', load_balancer_id, cluster,
                             flows.get_failover_load_balancer_flow,
                             without=PROVIDED)
+
+    def failover_amphora(self, amphora_id):
+        """Order that an amphora be replaced, if it is a member.
+
+        Its load balancer stays PENDING_UPDATE until it is.
+
+        :returns: False if it belongs to no cluster.
+        """
+        amphora = compat_cluster.get_amphora(amphora_id)
+        if amphora is None or amphora.role != compat.ROLE_IN_CLUSTER:
+            return False
+        load_balancer_id = amphora.load_balancer_id
+        load_balancer = self._wait_for(load_balancer_id,
+                                       compat.PENDING_UPDATE)
+        if load_balancer is None:
+            return True
+        cluster = ensure_cluster(self._conf, load_balancer, {})
+        if cluster is not None and lock_repo.begin_failover(
+                work_.get_context().engine, cluster.id, amphora_id):
+            LOG.info('Amphora %s of load balancer %s is to be replaced.',
+                     amphora_id, load_balancer_id)
+        else:
+            LOG.info('Amphora %s of load balancer %s has no slot: the load '
+                     'balancer does not wait until it is replaced.',
+                     amphora_id, load_balancer_id)
+        return True
 
     @staticmethod
     def _wait_for(load_balancer_id, status):

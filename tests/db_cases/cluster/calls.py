@@ -208,6 +208,32 @@ class ClusterCalls(base.DatabaseTestCase):
     def fail_deletion_of_cluster(self):
         return self._claim_of('PENDING_DELETE')
 
+    def _ask(self):
+        cluster_id, owner, expiry = self._claim_of('PENDING_UPDATE')
+        member_repo.add(self.engine, cluster_id, 'member1', 1)
+        member_repo.assign_amphora(self.engine, 'member1', 'amphora1')
+        return cluster_id, owner, expiry
+
+    @_call(lock_repo.begin_failover)
+    def begin_failover_of_member(self):
+        return self._ask()[0], 'amphora1'
+
+    @_call(lock_repo.begin_failover)
+    def begin_failover_of_no_member(self):
+        return self._ask()[0], 'another'
+
+    @_call(lock_repo.unlock)
+    def unlock_load_balancer_that_is_failing_over(self):
+        asked = self._ask()
+        lock_repo.begin_failover(self.engine, asked[0], 'amphora1')
+        return asked
+
+    @_call(lock_repo.fail_failover)
+    def fail_failover_of_member(self):
+        asked = self._ask()
+        lock_repo.begin_failover(self.engine, asked[0], 'amphora1')
+        return asked
+
     @_call(lock_repo.get_status)
     def get_status_of_load_balancer_of_cluster(self):
         return self._claim_of('ACTIVE')[:1]

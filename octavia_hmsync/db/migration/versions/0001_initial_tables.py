@@ -254,6 +254,7 @@ def upgrade():
         sa.Column('distributor', sa.String(64), nullable=False),
         sa.Column('provisioning_status', sa.String(16), nullable=False),
         sa.Column('operating_status', sa.String(16), nullable=False),
+        sa.Column('is_failing_over', sa.Boolean, nullable=False),
         sa.Column('enabled', sa.Boolean, nullable=False),
         sa.Column('cluster_type', sa.String(36), nullable=False),
         sa.Column('affinity', sa.String(36), nullable=False),

@@ -15,6 +15,7 @@ from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import member_health as health_repo
 from octavia_hmsync.cluster.worker import worker
 from octavia_hmsync import compat
+from octavia_hmsync.compat import cluster as compat_cluster
 from tests.unit.cluster import cloud
 
 LONG = datetime.timedelta(hours=1)
@@ -127,10 +128,146 @@ class TestFailover(cloud.CloudTestCase):
                     self.read_health().items()
                     if self.read_statuses()[amphora_id] == 'ALLOCATED'})
 
+    def ask(self, member):
+        """openstack loadbalancer amphora failover, with the plugin."""
+        self.records.change('load_balancer', self.lb,
+                            provisioning_status='PENDING_UPDATE')
+        return worker.Worker(compat.CONF).failover_amphora(member.amphora_id)
+
+    def watch_status(self):
+        """Return the statuses that a client sees, at each step."""
+        seen = []
+
+        def rule(text):
+            seen.append((self.get_status(self.lb), len(
+                {member.amphora_id for member in self.before} &
+                {member.amphora_id for member in self.get_members(self.lb)
+                 if member.slot is not None})))
+
+        self.cloud.rules.append(rule)
+        return seen
+
+    def test_asked(self):
+        """PENDING_UPDATE from the request until another one has its slot."""
+        seen = self.watch_status()
+        self.assertTrue(self.ask(self.before[1]))
+        self.assertEqual('PENDING_UPDATE', self.get_status(self.lb))
+        self.assertReplaced(self.before[1])
+        self.assertIn(('PENDING_UPDATE', 2), seen)
+        self.assertEqual(
+            {'PENDING_UPDATE'},
+            {status for status, still_there in seen if still_there == 3})
+        self.assertFalse(self.get_cluster(self.lb).is_failing_over)
+
+    def test_asked_one_after_the_other(self):
+        """None waits until the amphora before it has drained."""
+        compat.CONF.set_override('drain_timeout', 600, 'hmsync_cluster')
+        for member in self.before:
+            self.ask(member)
+            self.keep()
+            self.assertEqual('ACTIVE', self.get_status(self.lb))
+        self.assertEqual(
+            {None}, {member.slot for member in self.get_members(self.lb)
+                     if member.id in {each.id for each in self.before}})
+        compat.CONF.set_override('drain_timeout', 0, 'hmsync_cluster')
+        self.assertReplaced(*self.before)
+
+    def test_asked_fails(self):
+        """The client sees ERROR, and the order is tried again."""
+        self.cloud.refuse('build amphora')
+        self.ask(self.before[0])
+        self.keep(1)
+        self.assertEqual('ERROR', self.get_status(self.lb))
+        self.assertEqual(3, len(self.cloud.instances))
+        self.assertIn('could not be built',
+                      self.get_members(self.lb)[0].error)
+        self.assertReplaced(self.before[0])
+
+    def test_asked_while_one_is_built(self):
+        """The keeper that builds one does not wait for the lock."""
+        def rule(text):
+            if text.startswith('build amphora'):
+                self.cloud.rules.remove(rule)
+                self.ask(self.before[2])
+
+        self.cloud.rules.append(rule)
+        member_repo.set_order(self.engine, self.before[0].id,
+                              member_repo.REPLACE)
+        self.assertReplaced(self.before[0], self.before[2])
+
+    def test_asked_and_the_keeper_dies(self):
+        """Wherever it dies, the lock ends with the order."""
+        before = len(self.cloud.steps)
+        self.ask(self.before[0])
+        self.assertReplaced(self.before[0])
+        for step in range(len(self.cloud.steps) - before):
+            with self.subTest(step=step):
+                self.before = self.get_members(self.lb)
+                self.ask(self.before[0])
+                self.cloud.die_at(step)
+                self.keep()
+                self.reborn()
+                self.lapse()
+                self.assertReplaced(self.before[0])
+
+    def test_asked_and_it_leaves(self):
+        """Another one takes its slot before it is replaced."""
+        cluster_repo.set_sizes(self.engine, self.before[0].cluster_id,
+                               standby=1)
+        self.keep()
+        standby, = (member for member in self.get_members(self.lb)
+                    if member.state == 'STANDBY')
+        self.ask(self.before[0])
+        self.assertTrue(member_repo.take_over_slot(
+            self.engine, standby.id, self.before[0].id, config_digest=None))
+        self.keep()
+        self.assertEqual('ACTIVE', self.get_status(self.lb))
+        self.assertFalse(self.get_cluster(self.lb).is_failing_over)
+
+    def test_asked_for_a_standby(self):
+        """No connection waits for it, so no client does."""
+        cluster_repo.set_sizes(self.engine, self.before[0].cluster_id,
+                               standby=1)
+        self.keep()
+        standby, = (member for member in self.get_members(self.lb)
+                    if member.state == 'STANDBY')
+        self.assertTrue(self.ask(standby))
+        self.assertEqual('ACTIVE', self.get_status(self.lb))
+        self.keep()
+        self.assertNotIn(standby.amphora_id, {
+            member.amphora_id for member in self.get_members(self.lb)})
+
+    def test_worker_asks_first(self):
+        """Octavia's own fails over what belongs to no cluster."""
+        stock = controller_worker.ControllerWorker.failover_amphora
+        self.addCleanup(setattr, controller_worker.ControllerWorker,
+                        'failover_amphora', stock)
+        asked = []
+        for answer in (False, True):
+            compat_cluster.take_amphora_failovers(
+                lambda amphora_id: asked.append(amphora_id) or answer)
+            steps = len(self.cloud.steps)
+            controller_worker.ControllerWorker().failover_amphora(
+                self.before[0].amphora_id)
+            self.assertNothingDone(steps)
+            self.assertEqual(
+                'ACTIVE' if answer else 'ERROR', self.get_status(self.lb))
+            self.records.change('load_balancer', self.lb,
+                                provisioning_status='ACTIVE')
+        self.assertEqual([self.before[0].amphora_id] * 2, asked)
+
+    def test_asked_of_another(self):
+        """An amphora of a SINGLE load balancer is Octavia's to fail over."""
+        lb = self.records.add_load_balancer('SINGLE')
+        amphora_id = self.records.add_amphora('192.0.2.9', lb)
+        self.assertFalse(
+            worker.Worker(compat.CONF).failover_amphora(amphora_id))
+        self.assertFalse(worker.Worker(compat.CONF).failover_amphora('none'))
+
     def order(self, member):
         """openstack loadbalancer amphora failover, as octavia-api does it.
 
-        And as a worker of Octavia's does.
+        And as a worker without the plugin does.
         """
         self.records.change('load_balancer', self.lb,
                             provisioning_status='PENDING_UPDATE')
