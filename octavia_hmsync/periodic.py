@@ -85,6 +85,17 @@ def _is_of_the_end(error: Exception) -> bool:
 _PROBLEMS = _Problems()
 
 
+def note_problem(what: abc.Hashable, problem: str | None) -> None:
+    """Note what keeps a part of a periodic look from being done.
+
+    It is logged once, and once that all works again.
+
+    :param what: stands for the part.
+    :param problem: a line of text; None if there is none now.
+    """
+    _PROBLEMS.change(what, problem)
+
+
 class PeriodicThread:
     """Calls a function at an interval, whatever it raises.
 

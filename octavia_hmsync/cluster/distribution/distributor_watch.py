@@ -29,6 +29,7 @@ from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync.cluster.rules import balance
 from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync import exceptions
+from octavia_hmsync import periodic
 
 LOG = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ _AT_ONCE = 8
 # Seconds between two full looks: at all VIPs of a distributor, unless it was
 # away, and at all clusters, unless other distributors answer than before.
 _FULL_LOOK = 60
-_PORTS, _ALL = 'ports', 'all'
+_PORTS, _ALL, _RULES = 'ports', 'all', 'rules'
 # Seconds for which a look that is not full considers a changed cluster.
 _RECENT = 2 * _FULL_LOOK
 # Seconds for which a changed cluster keeps its active distributor.
@@ -282,7 +283,9 @@ class DistributorWatch:
         """
         ports = self._distributors.ports
         try:
-            off = ports.get_switched_off()
+            # Rows are read after the ports: what they say is newer.
+            off = (ports.get_switched_off()
+                   if vip_repo.get_all(self._engine) else ())
             for vip in vip_repo.get_all(self._engine):
                 if vip.port_id not in off and switching.is_in_doubt(vip):
                     self._distributors.switch.settle(vip)
@@ -294,8 +297,10 @@ class DistributorWatch:
             without = self._ports.look()
             self._looked[_PORTS] = self._clock()
         except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
-            LOG.info('Ports of distributors were not looked at: %s', e)
+            self._note(_PORTS, f'Ports of distributors were not looked at: '
+                               f'{e}')
             return ()
+        self._note(_PORTS, None)
         self._admit()
         return without
 
@@ -306,7 +311,13 @@ class DistributorWatch:
         try:
             self._rules.ensure(front_repo.get_lookers(self._engine))
         except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
-            LOG.info('Rules of security groups were not looked at: %s', e)
+            self._note(_RULES, f'Rules of security groups were not looked '
+                               f'at: {e}')
+        else:
+            self._note(_RULES, None)
+
+    def _note(self, what, problem):
+        periodic.note_problem((self, what), problem)
 
     def _make_anew(self, cluster_ids):
         held = claims.Claims(self._engine, self._host, _CLAIM_EXPIRY,

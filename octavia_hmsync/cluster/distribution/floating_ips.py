@@ -14,6 +14,7 @@ from oslo_log import log as logging
 
 from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync import exceptions
+from octavia_hmsync import periodic
 
 LOG = logging.getLogger(__name__)
 
@@ -58,8 +59,10 @@ class FloatingIPs:
         try:
             distributed = self._find()
         except exceptions.HMSyncException as e:
-            LOG.info('Floating IPs were not looked at: %s', e)
+            periodic.note_problem(self, f'Floating IPs were not looked at: '
+                                        f'{e}')
             return
+        periodic.note_problem(self, None)
         # Most clouds have none: then the database is not asked.
         dark = {cluster_id: distributed[port_id] for cluster_id, port_id
                 in front_repo.get_vip_ports(self._engine).items()

@@ -9,12 +9,9 @@ answers OVN; it is asked only about silent members.
 
 import time
 
-from oslo_log import log as logging
-
 from octavia_hmsync.cluster.db import member_sight as sight_repo
 from octavia_hmsync import exceptions
-
-LOG = logging.getLogger(__name__)
+from octavia_hmsync import periodic
 
 # Seconds between two looks.
 _INTERVAL = 10
@@ -53,6 +50,7 @@ class Nodes:
         found = {member_id: host for member_id, host
                  in self._balancers.on_dead_nodes.items()
                  if member_id in ports}
+        problem = None
         for member_id in sorted(ports, key=lambda each: (
                 each <= self._after, each))[:_AT_ONCE]:
             self._after = member_id
@@ -60,10 +58,11 @@ class Nodes:
                 host = self._balancers.ports.find_dead_node(ports[member_id])
             except (exceptions.CloudUnavailable,
                     exceptions.CloudRefused) as e:
-                LOG.info('Nodes of silent members were not looked at: %s', e)
+                problem = f'Nodes of silent members were not looked at: {e}'
                 found = {}
                 break
             found.pop(member_id, None)
             if host is not None:
                 found[member_id] = host
+        periodic.note_problem(self, problem)
         self._balancers.on_dead_nodes = found

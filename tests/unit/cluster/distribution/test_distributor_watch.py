@@ -68,6 +68,15 @@ class TestRules(base.TestCase):
         self.assertEqual([], distributor_watch.find_work([], []))
 
 
+class TestNoCluster(distributors.DistributorTestCase):
+
+    def test_neutron_is_down(self):
+        """It is asked for no port of a distributor."""
+        with mock.patch.object(self.ports, 'get_switched_off',
+                               side_effect=AssertionError):
+            self.watch.look()
+
+
 class TestLook(distributors.DistributorTestCase):
 
     def setUp(self):
@@ -497,8 +506,18 @@ class TestLook(distributors.DistributorTestCase):
         self.assertTrue(self.ports.is_on[port_id])
         # Neutron is asked rarely, and may be down.
         self.now += 100
+        log = self.useFixture(fixtures.FakeLogger())
         self.ports.error = exceptions.CloudUnavailable('down')
+        for _look in range(3):
+            self.watch.look()
+        self.ports.error = None
         self.watch.look()
+        said = [line for line in log.output.splitlines()
+                if 'octavia-hmsync' in line]
+        self.assertEqual(2, len(said), said)
+        self.assertIn('Ports of distributors were not looked at: down',
+                      said[0])
+        self.assertIn('works again', said[1])
 
     def set_distributors(self, *names):
         self.conf.set_override(
