@@ -153,15 +153,17 @@ class TestFailovers(clusters.ClusterTestCase):
         self.assertNothingLeft()
 
     def test_members(self):
-        """openstack loadbalancer amphora failover, for two of three."""
+        """openstack loadbalancer amphora failover --wait, for two of three."""
         gone = {self.before[0], self.before[2]}
         self.begin()
         for amphora_id in gone:
             self.fail_over(amphora_id)
-        self.wait_until_taken_over(gone)
+            self.cloud.wait_until_active(self.lb.id)
+            self.assertNotIn(amphora_id, self.get_members().values())
         self.finish(gone)
-        # That is how Octavia's worker leaves what it cannot do.
-        self.assertLessEqual(self.looks.failing, gone)
+        self.assertEqual({'ACTIVE', 'PENDING_UPDATE'},
+                         self.looks.provisioning)
+        self.assertEqual(set(), self.looks.failing)
 
     def fail_over(self, amphora_id):
         """Have one be failed over, as soon as Octavia accepts that."""

@@ -72,7 +72,7 @@ class TestNoCluster(distributors.DistributorTestCase):
 
     def test_neutron_is_down(self):
         """It is asked for no port of a distributor."""
-        with mock.patch.object(self.ports, 'get_switched_off',
+        with mock.patch.object(self.ports, 'get_switched_off', autospec=True,
                                side_effect=AssertionError):
             self.watch.look()
 
