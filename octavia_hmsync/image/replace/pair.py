@@ -4,15 +4,17 @@
 
 Meanwhile three amphorae are peers, so that at least two serve at any time. The
 holder of the VIP is replaced last. Before it goes, another amphora takes the
-VIP from it, so that clients need not wait for its silence.
+VIP from it, so that clients need not wait for its silence: Octavia renders
+``nopreempt`` and a priority for each role, with which the other amphora waits
+for seconds before it takes over.
 """
 
+import re
 import time
 
 from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync.db import octavia_amphora as octavia_repo
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.replace import keepalived
 from octavia_hmsync.image.replace import own_list
 from octavia_hmsync.image.replace import work as work_
 
@@ -21,6 +23,33 @@ from octavia_hmsync.image.replace import work as work_
 _SWITCH_TIMEOUT = 20
 # With these, haproxy keeps in memory which client goes where.
 _PERSISTENCE_IN_TABLES = ('SOURCE_IP', 'APP_COOKIE')
+
+# The highest priority for a router that does not own the address (RFC 5798,
+# 5.2.4), and so the shortest wait when the holder gives up the VIP.
+PREFERRED_PRIORITY = 254
+_NO_PREEMPT = re.compile(r'^[ \t]*nopreempt[ \t]*\n', re.MULTILINE)
+_PRIORITY = re.compile(r'^([ \t]*priority[ \t]+)\d+[ \t]*$', re.MULTILINE)
+
+
+def prefer(configuration):
+    """Return a configuration with which an amphora takes a held VIP.
+
+    It takes the VIP after three advertisements of the holder, which then
+    leaves.
+
+    :param configuration: Octavia's configuration of that amphora.
+    :returns: text.
+    :raises UnknownTemplate: if Octavia renders something else.
+    """
+    text, preempts = _NO_PREEMPT.subn('', configuration)
+    text, priorities = _PRIORITY.subn(rf'\g<1>{PREFERRED_PRIORITY}', text)
+    # Not "priority 100" of a virtual rule, which is within a line.
+    if (preempts, priorities) != (1, 1):
+        raise exceptions.UnknownTemplate(
+            'The keepalived configuration of this Octavia is not the one '
+            'that octavia-hmsync knows: replace amphorae with --mode '
+            'failover, and report it.')
+    return text
 
 
 class Pair:
@@ -51,7 +80,7 @@ class Pair:
         listeners = self._work.get_listeners(load_balancer)
         models = {each.id: each for each in load_balancer.amphorae}
         # Checked before anything is changed.
-        keepalived.prefer(self._render(load_balancer, models[new.id]))
+        prefer(self._render(load_balancer, models[new.id]))
         own_list.give_of_zone(self._work, new)
         interface = self._work.insist(self._work.agent_of(new).get_interface,
                                       models[new.id].vrrp_ip)
@@ -185,7 +214,7 @@ class Pair:
         """
         taking = self._work.agent_of(taker)
         vip = load_balancer.vip.ip_address
-        self._upload(load_balancer, taker, keepalived.prefer)
+        self._upload(load_balancer, taker, prefer)
         self._work.insist(taking.reload_keepalived)
         try:
             deadline = time.monotonic() + _SWITCH_TIMEOUT

@@ -13,7 +13,6 @@ from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.image.rollout import reading
 from octavia_hmsync.image.rollout import rules
-from octavia_hmsync.image.rollout import watching
 from octavia_hmsync.image import target
 
 LOG = logging.getLogger(__name__)
@@ -72,10 +71,10 @@ class RolloutKeeper:
         self._worse_since = {
             each.load_balancer_id: self._worse_since.get(
                 each.load_balancer_id, now)
-            for each in watched if watching.is_worse(each)}
+            for each in watched if rules.is_worse(each)}
         is_changed = False
         for each in watched:
-            problem = watching.find_problem(each, watching.Sight(
+            problem = rules.find_problem(each, rules.Sight(
                 self._conf.health_manager.heartbeat_timeout, heard_ago,
                 now - self._worse_since.get(each.load_balancer_id, now)))
             if problem and self._fail(each, problem):

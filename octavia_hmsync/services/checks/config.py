@@ -1,22 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks of octavia.conf of this host."""
+"""Checks of octavia.conf of this host.
 
+oslo.config ignores unknown names of options silently.
+"""
+
+import dataclasses
+import difflib
+import glob
 from importlib import metadata
 import ipaddress
+import os
+import re
 import socket
 
 from oslo_config import cfg
 from oslo_db import exception as db_exc
 
 from octavia_hmsync import addresses as addr
-from octavia_hmsync.conf import cluster as cluster_conf
-from octavia_hmsync.conf import image as image_conf
-from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
-from octavia_hmsync.services.checks import option_names
 from octavia_hmsync.services.checks import result
 from octavia_hmsync.sync import controller_list
 from octavia_hmsync.sync.db import amphora as amphora_repo
@@ -25,16 +30,144 @@ from octavia_hmsync.sync.health_manager import address
 
 STATISTICS_DRIVER = 'hmsync'
 
+# Known names by group. oslo.config registers "driver" itself, and only if
+# config_source names the group.
+OWN = {module.GROUP: frozenset(opt.dest for opt in module.OPTS)
+       for module in groups.ALL}
+OWN[hmsync_conf.GROUP] |= {'driver'}
+# Groups of Octavia with options that the plugin uses, and that an operator may
+# look for in the plugin's own groups.
+_NEIGHBOURS = ('health_manager', 'controller_worker', 'haproxy_amphora',
+               'database')
+
+# Similarity, from 0 to 1, from which a name counts as misspelt. Other
+# projects' groups must not count as ours.
+_ALIKE_OPTION = 0.6
+_ALIKE_GROUP = 0.75
+
+_VARIABLE = re.compile(r'OS_(.+?)__(.+)')
+
+
+@dataclasses.dataclass(frozen=True)
+class Unknown:
+    """An unknown name.
+
+    :param source: the file that has it.
+    :param group: the name of the group, as in the file.
+    :param option: the option; None if the group itself is unknown.
+    :param meant: the probable name, None if nothing is similar.
+    """
+
+    source: str
+    group: str
+    option: str | None
+    meant: str | None
+
+    def __str__(self):
+        name = f'[{self.group}] {self.option or ""}'.strip()
+        meant = f' (meant: {self.meant}?)' if self.meant else ''
+        return f'{name}{meant} in {self.source}'
+
+
+def read(conf, environ=None):
+    """Read what oslo.config has read: files, and the environment.
+
+    :param environ: the environment, of this process by default.
+    :returns: a list of (source, {group: {option: list of values}}); a later
+              source overrides an earlier one.
+    """
+    # Of --config-dir, otherwise of the default directories.
+    directories = conf.config_dirs or conf.config_dir or ()
+    paths = [*(conf.config_file or ()), *(
+        path for directory in directories for path in sorted(glob.glob(
+            os.path.join(os.path.expanduser(directory), '*.conf'))))]
+    found = []
+    for path in paths:
+        sections: dict = {}
+        cfg.ConfigParser(os.path.expanduser(path), sections).parse()
+        found.append((path, sections))
+    sections = {}
+    for name, value in (os.environ if environ is None else environ).items():
+        match = _VARIABLE.fullmatch(name)
+        if match:
+            group, option = match.group(1).lower(), match.group(2).lower()
+            sections.setdefault(group, {})[option] = [value]
+    return [*found, ('the environment', sections)]
+
+
+def find_unknown(conf, sources):
+    """Find unknown names, in groups that are ours or look similar.
+
+    :param sources: what read() returns.
+    :returns: a list of Unknown.
+    """
+    unknown = []
+    for source, sections in sources:
+        for group, options in sections.items():
+            # oslo.config ignores the case of groups.
+            own = OWN.get(group.lower())
+            if own is not None:
+                unknown += [Unknown(source, group, option,
+                                    _find_option(conf, group.lower(), option))
+                            for option in options if option not in own]
+            elif group not in conf and group.lower() not in conf:
+                meant = _find_group(group)
+                if meant:
+                    unknown.append(Unknown(source, group, None,
+                                           f'[{meant}]'))
+    return unknown
+
+
+def find_value(sources, group, option):
+    """Return the text that an option has in the files.
+
+    :param sources: what read() returns.
+    :returns: the text that takes effect; None without any.
+    """
+    values = [options[option][-1] for _source, sections in sources
+              for name, options in sections.items()
+              if name.lower() == group.lower() and option in options]
+    return values[-1] if values else None
+
+
+def _find_group(group):
+    name = _plain(group)
+    alike = difflib.get_close_matches(name, OWN, n=1, cutoff=_ALIKE_GROUP)
+    if not alike and hmsync_conf.GROUP in name:
+        alike = difflib.get_close_matches(name, OWN, n=1, cutoff=0)
+    return alike[0] if alike else None
+
+
+def _find_option(conf, group, option):
+    """Find the probable name, first in this group."""
+    name = _plain(option)
+    if name in OWN[group]:
+        return name
+    for other in (*(own for own in OWN if own != group), *_NEIGHBOURS):
+        if name in OWN.get(other, ()) or (
+                other in _NEIGHBOURS and name in conf[other]):
+            return f'[{other}] {name}'
+    for other in (group, *(own for own in OWN if own != group)):
+        alike = difflib.get_close_matches(name, OWN[other], n=1,
+                                          cutoff=_ALIKE_OPTION)
+        if alike:
+            return alike[0] if other == group else f'[{other}] {alike[0]}'
+    return None
+
+
+def _plain(name):
+    return name.lower().replace('-', '_')
+
 
 def check_options(conf, _engine):
     """Whether all options are known, and their values can be used."""
     wrong = []
-    for module in (hmsync_conf, network_conf, image_conf, cluster_conf):
+    for module in groups.ALL:
         try:
-            module.check(conf)
+            groups.check(conf, module)
         except exceptions.InvalidConfiguration as e:
             wrong.append(str(e))
-    unknown = option_names.find_unknown(conf, option_names.read(conf))
+    unknown = find_unknown(conf, read(conf))
     ignored = (
         f'These options are not known: {", ".join(map(str, unknown))}. '
         f'Correct or remove what is misspelt.')
@@ -54,8 +187,8 @@ def check_switched_on(conf, _engine):
         try:
             drivers[group] = conf[group].driver
         except cfg.ConfigFileValueError:
-            value = option_names.find_value(option_names.read(conf), group,
-                                            'driver')
+            value = find_value(read(conf), group,
+                               'driver')
             return result.failure(
                 f'[{group}] driver = {value} is not installed here, with '
                 f'which no service of Octavia starts: that of octavia-hmsync '

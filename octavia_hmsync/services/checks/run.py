@@ -2,12 +2,20 @@
 
 """All checks of "octavia-hmsync upgrade check", and their order."""
 
+import importlib.util
+
+import sqlalchemy as sa
+
+from octavia_hmsync.cli import symbols
+from octavia_hmsync import compat
+from octavia_hmsync.compat import heartbeats
 from octavia_hmsync.db import api
+from octavia_hmsync.db import schema
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.replace import known_octavia
 from octavia_hmsync.services.checks import clusters
 from octavia_hmsync.services.checks import config
 from octavia_hmsync.services.checks import controllers
-from octavia_hmsync.services.checks import database
-from octavia_hmsync.services.checks import images
 from octavia_hmsync.services.checks import result
 
 OPTIONS = 'Options'
@@ -18,13 +26,94 @@ SWITCHED_ON = 'Switched on'
 
 _ROWS = (DATABASE, OCTAVIA, TABLES)
 
+
+def check_replacements(_conf, _engine):
+    """Whether amphorae of this Octavia can be replaced."""
+    problem = known_octavia.why_not_failover()
+    if problem:
+        return result.failure(problem)
+    try:
+        problem = known_octavia.why_not_replace()
+    except Exception as e:
+        # Any error of the drivers that octavia.conf names.
+        return result.not_checked(
+            f'The drivers of Octavia, which replacements of amphorae use, '
+            f'cannot be made here ({type(e).__name__}): see whether '
+            f'octavia-worker starts on this host.')
+    if problem:
+        return result.warning(problem)
+    problem = heartbeats.why_not()
+    if problem:
+        return result.warning(
+            f'What an amphora itself says of its members cannot be read in '
+            f'the installed Octavia: {problem}. A new amphora that reaches '
+            f'none of them may be taken for a good one. Report it, with the '
+            f'release of Octavia.')
+    return result.success()
+
+
+def check_database(_conf, engine):
+    """Whether the database can be used, and is Octavia's."""
+    try:
+        with engine.connect() as connection:
+            schema.check_octavia(connection)
+    except exceptions.NotOctavia as e:
+        return result.failure(str(e))
+    except Exception as e:
+        if not api.is_database_error(e):
+            raise
+        return result.failure(api.explain(e))
+    return result.success()
+
+
+def check_octavia(_conf, engine):
+    """Whether Octavia still has what compat uses of it."""
+    try:
+        symbols.check()
+    except exceptions.HMSyncException as e:
+        return result.failure(str(e))
+    missing = [name for name in compat.SERVICE_MODULES
+               if importlib.util.find_spec(name) is None]
+    inspector = sa.inspect(engine)
+    for table in (*compat.TABLES, *compat.IMAGE_TABLES,
+                  *compat.LOOKUP_TABLES, *compat.ZONE_TABLES):
+        known = _get_columns(inspector, table.name)
+        missing += [f'{table.name}.{column.name}' for column in table.c
+                    if column.name not in known]
+    if missing:
+        return result.failure(
+            f'This Octavia, or its database, has no {", ".join(missing)}: '
+            f'run octavia-db-manage upgrade head, or install a release of '
+            f'octavia-hmsync for this Octavia.')
+    return result.success()
+
+
+def _get_columns(inspector, name):
+    try:
+        return {column['name'] for column in inspector.get_columns(name)}
+    except sa.exc.NoSuchTableError:
+        return set()
+
+
+def check_tables(_conf, engine):
+    """Whether the plugin's tables have the schema of this release."""
+    with engine.connect() as connection:
+        try:
+            schema.check(connection)
+        except exceptions.SchemaNewer as e:
+            return result.warning(str(e))
+        except exceptions.SchemaMissing as e:
+            return result.failure(str(e))
+    return result.success()
+
+
 # (name, function of the configuration and an engine, names of the checks that
 # have to succeed before), in the order in which they are made.
 CHECKS = (
     (OPTIONS, config.check_options, ()),
-    (DATABASE, database.check_database, ()),
-    (OCTAVIA, database.check_octavia, (DATABASE,)),
-    (TABLES, database.check_tables, (DATABASE,)),
+    (DATABASE, check_database, ()),
+    (OCTAVIA, check_octavia, (DATABASE,)),
+    (TABLES, check_tables, (DATABASE,)),
     (SWITCHED_ON, config.check_switched_on, ()),
     ('Pinned addresses', config.check_pinned, (*_ROWS, SWITCHED_ON)),
     ('Advertised address', config.check_address, (SWITCHED_ON,)),
@@ -35,7 +124,7 @@ CHECKS = (
     ('Heartbeat key', controllers.check_key, (*_ROWS, SWITCHED_ON)),
     ('Amphora certificates', controllers.check_certificates, _ROWS),
     ('Amphora images', controllers.check_images, _ROWS),
-    ('Replacements', images.check_replacements, ()),
+    ('Replacements', check_replacements, ()),
     ('Clusters', clusters.check_clusters, (OPTIONS, *_ROWS)),
     ('Distributors', clusters.check_distributors, (OPTIONS, *_ROWS)),
 )

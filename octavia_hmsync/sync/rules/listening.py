@@ -17,7 +17,6 @@ import functools
 import math
 
 from octavia_hmsync.sync.rules import member as mem
-from octavia_hmsync.sync.rules import restarts
 from octavia_hmsync.sync.rules import subset
 from octavia_hmsync.sync.rules import timing
 
@@ -27,6 +26,53 @@ _SAMPLES = 2000
 # The list is shortened at once if more than one in so many amphorae are near
 # the timeout. The guard holds these amphorae meanwhile.
 _TOLERATED = 10
+
+# Most times restart_grace to wait for a health manager.
+_LONGEST_GRACE = 3
+
+
+def grace(member: mem.Member, others: abc.Iterable[mem.Member],
+          gone_for: float, settings: timing.Settings) -> float:
+    """Return for how many seconds a member that is gone may be restarting.
+
+    Longer while its new process starts, or if recent restarts took longer;
+    but limited, because a process may start again and again and never listen.
+
+    :param member: a Member that does not listen.
+    :param others: all Members, with or without this one.
+    :param gone_for: seconds since its last keepalive or goodbye.
+    :returns: less than 0 if there is no sign of a restart.
+    """
+    shortest = settings.restart_grace
+    longest = _LONGEST_GRACE * shortest
+    if _is_starting(member, settings):
+        return longest
+    took = max((seconds for seconds in _find_took(member, others, gone_for)
+                # A far longer time was no restart, but an outage.
+                if 0 < seconds <= longest), default=0.0)
+    if member.status == mem.OFFLINE:
+        return max(shortest, min(2 * took, longest))
+    return min(2 * took, longest) if took else -math.inf
+
+
+def _is_starting(member: mem.Member, settings: timing.Settings) -> bool:
+    return member.starting_age is not None and not mem.is_silent(
+        member.starting_age, settings.offline_after)
+
+
+def _find_took(member: mem.Member, others: abc.Iterable[mem.Member],
+               gone_for: float) -> abc.Iterator[float]:
+    """Yield how many seconds comparable restarts took.
+
+    Its own last restart, and those of others that came back since it left.
+    """
+    # Without a goodbye its process may have died instead.
+    if member.status == mem.OFFLINE and member.restart_took is not None:
+        yield member.restart_took
+    for other in others:
+        if (other.host != member.host and other.restart_took is not None and
+                other.online_for <= gone_for):
+            yield other.restart_took
 
 
 class Level(enum.IntEnum):
@@ -156,8 +202,8 @@ class Listeners:
         if member is None or not self.has_key(address):
             return False
         gone_for = self.gone_for(address)
-        return gone_for <= restarts.grace(member, self._members.values(),
-                                          gone_for, self.settings)
+        return gone_for <= grace(member, self._members.values(),
+                                 gone_for, self.settings)
 
     def gone_for(self, address: str) -> float:
         """Return the seconds since a member's last keepalive or goodbye.

@@ -27,7 +27,7 @@ _PLUGGED = ('addresses', 'routes', 'rules')
 _ROLE = re.compile(r'-?(master|backup)(?=[- ])')
 # haproxy's, of peers.
 _PEER_PORT = ':1025'
-# By which image.replace.detection sees that it is off, from the replacement of
+# By which image.replace.single sees that it is off, from the replacement of
 # a SINGLE one with an IPv6 VIP on.
 _DETECTION = '2001:db8::dad'
 # What a kernel adds by itself, at some time.

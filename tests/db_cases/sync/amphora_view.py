@@ -19,7 +19,6 @@ from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import evidence as evidence_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.sync.db import amphora_view as view_repo
-from octavia_hmsync.sync.health_manager import recorder
 from octavia_hmsync.sync.health_manager import statistics
 from tests.cloud import records
 from tests.db_cases import base
@@ -212,7 +211,7 @@ class AmphoraViewCases(HeartbeatMixin, base.DatabaseTestCase):
     def test_at_rest(self):
         """One statement, a few times in an interval; nothing is written."""
         now = 0.0
-        one = recorder.ViewRecorder(self.conf, self.engine, lambda: now)
+        one = statistics.ViewRecorder(self.conf, self.engine, lambda: now)
         with self.count_statements() as statements:
             for now in range(0, 100):
                 one.note(self.make_message(self.old))

@@ -8,8 +8,8 @@ from octavia.amphorae.drivers.health import heartbeat_udp
 
 from octavia_hmsync.amphora import heartbeat
 from octavia_hmsync.compat import heartbeats
-from octavia_hmsync.services.checks import images
 from octavia_hmsync.services.checks import result
+from octavia_hmsync.services.checks import run
 from tests.unit import base
 
 # As Octavia's own description of it has them.
@@ -54,16 +54,16 @@ class TestFindMessage(base.TestCase):
         self.assertIsNone(update_stats(VERSION_2))
 
     def test_upgrade_check_tells(self):
-        self.patch(images.known_octavia, 'why_not_replace', lambda: None)
+        self.patch(run.known_octavia, 'why_not_replace', lambda: None)
         self.assertEqual(result.success(),
-                         images.check_replacements(None, None))
+                         run.check_replacements(None, None))
         self.patch(heartbeats, 'why_not', lambda: 'it is gone')
         self.assertEqual(result.warning(
             'What an amphora itself says of its members cannot be read in '
             'the installed Octavia: it is gone. A new amphora that reaches '
             'none of them may be taken for a good one. Report it, with the '
             'release of Octavia.'),
-            images.check_replacements(None, None))
+            run.check_replacements(None, None))
 
     def test_another_release(self):
         with self.subTest('another parameter'):

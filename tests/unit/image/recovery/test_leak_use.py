@@ -8,7 +8,7 @@ import uuid
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.recovery import amphora_ports
-from octavia_hmsync.image.recovery import leak_use
+from octavia_hmsync.image.recovery import leaks
 from tests.db_cases import base
 from tests.unit.db import sqlite
 
@@ -50,7 +50,7 @@ class TestUses(sqlite.SqliteMixin, base.DatabaseTestCase):
         super().setUp()
         self.ports, self.agents = Ports(), Agents()
         self.patch(agent_client, 'RestAgentClient', lambda conf: self.agents)
-        self.uses = leak_use.Uses(self.conf, self.engine, self.ports)
+        self.uses = leaks.Uses(self.conf, self.engine, self.ports)
         self.lb = self.records.add_load_balancer()
         self.amphora, = self.add_amphorae(1, load_balancer_id=self.lb)
         self.ports.vips[VIP] = amphora_ports.VIP('vip', self.lb)

@@ -8,7 +8,6 @@ from unittest import mock
 import fixtures
 
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.replace import detection
 from octavia_hmsync.image.replace import single
 from octavia_hmsync.image.replace import work as work_
 from tests.unit import base
@@ -236,10 +235,10 @@ class TestSingle(base.TestCase):
 
     def test_ipv6_of_an_additional_vip(self):
         load_balancer = self._get_load_balancer()
-        self.assertFalse(detection.is_needed(load_balancer))
+        self.assertFalse(single.is_needed(load_balancer))
         load_balancer.additional_vips = [
             types.SimpleNamespace(ip_address='2001:db8::5')]
-        self.assertTrue(detection.is_needed(load_balancer))
+        self.assertTrue(single.is_needed(load_balancer))
 
     def test_ipv6_where_keepalived_does_not_start(self):
         """Nothing has moved."""
@@ -251,7 +250,7 @@ class TestSingle(base.TestCase):
     def test_ipv6_where_keepalived_does_nothing(self):
         self.vip, self.running = '2001:db8::5', mock.Mock(
             spec=set, __contains__=lambda *args: False)
-        self.patch(detection, '_TIMEOUT', 0)
+        self.patch(single, '_TIMEOUT', 0)
         error = self.assertRaises(
             exceptions.NotProven, self.single.switch, amphora('old'),
             amphora('new'))

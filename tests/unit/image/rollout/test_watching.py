@@ -6,12 +6,12 @@ import dataclasses
 import datetime
 
 from octavia_hmsync.image.db import aftermath as aftermath_repo
-from octavia_hmsync.image.rollout import watching
+from octavia_hmsync.image.rollout import rules
 from tests.unit import base
 
 DONE_AT = datetime.datetime(2026, 11, 23)
 BEFORE = DONE_AT - datetime.timedelta(seconds=90)
-SIGHT = watching.Sight(timeout=60, heard_ago=2, error_for=0)
+SIGHT = rules.Sight(timeout=60, heard_ago=2, error_for=0)
 
 
 def amphora(name='new', status='ALLOCATED', created_at=BEFORE, silent_for=3,
@@ -30,18 +30,18 @@ def watched(*amphorae, provider='amphora', old_status='ONLINE',
 class TestWatching(base.TestCase):
 
     def assertWell(self, *args, sight=SIGHT, **kwargs):
-        self.assertIsNone(watching.find_problem(watched(*args, **kwargs),
-                                                sight))
+        self.assertIsNone(rules.find_problem(watched(*args, **kwargs),
+                                             sight))
 
     def assertNotWell(self, words, *args, sight=SIGHT, **kwargs):
-        self.assertIn(words, watching.find_problem(watched(*args, **kwargs),
-                                                   sight))
+        self.assertIn(words, rules.find_problem(watched(*args, **kwargs),
+                                                sight))
 
     def test_well(self):
         self.assertWell()
 
     def test_error(self):
-        for provider in ('amphora', watching.compat.CLUSTER_PROVIDER):
+        for provider in ('amphora', rules.compat.CLUSTER_PROVIDER):
             self.assertNotWell('amphora other is in ERROR', amphora(),
                                amphora('other', 'ERROR'), provider=provider)
 
@@ -56,7 +56,7 @@ class TestWatching(base.TestCase):
     def test_members_of_clusters(self):
         """They come and go, and Octavia marks each as busy."""
         later = DONE_AT + datetime.timedelta(seconds=1)
-        provider = watching.compat.CLUSTER_PROVIDER
+        provider = rules.compat.CLUSTER_PROVIDER
         self.assertWell(amphora('third', created_at=later, is_busy=True),
                         provider=provider)
         self.assertNotWell('no heartbeat', amphora(silent_for=61),

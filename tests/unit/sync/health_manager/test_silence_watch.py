@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
-from octavia_hmsync.sync.health_manager import silence_watch
+from octavia_hmsync.sync.health_manager import guard
 from octavia_hmsync.sync.rules import listening
 from octavia_hmsync.sync.rules import timing
 from tests.db_cases.sync import amphora
@@ -29,8 +29,8 @@ class TestSilenceWatch(sqlite.SqliteMixin, amphora.AmphoraCases):
         self.now = 0.0
         self.settings = timing.Settings.from_conf(self.conf)
         self.alive = {*amphora.LIST, *OTHER}
-        self.subject = silence_watch.SilenceWatch(self.engine,
-                                                  lambda: self.now)
+        self.subject = guard.SilenceWatch(self.engine,
+                                          lambda: self.now)
 
     def add_silent(self, number=1, applied_age=HOUR, **values):
         ids = self.add(number, **values)

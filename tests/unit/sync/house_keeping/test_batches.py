@@ -6,7 +6,7 @@ import threading
 import fixtures
 
 from octavia_hmsync import periodic
-from octavia_hmsync.sync.house_keeping import batches
+from octavia_hmsync.sync.house_keeping import synchronizer
 from tests.cloud import waiting
 from tests.unit import base
 
@@ -42,7 +42,7 @@ class TestBatches(base.TestCase):
         self.works = []
         self.begun = []
         self.signals = None
-        self.subject = batches.Batches(self._run, 2, self.woken.set)
+        self.subject = synchronizer.Batches(self._run, 2, self.woken.set)
         self.addCleanup(self._end)
 
     def _end(self):

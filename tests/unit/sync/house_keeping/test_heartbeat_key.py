@@ -11,7 +11,7 @@ from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync import heartbeat_key
 from octavia_hmsync.sync.house_keeping import planner
 from octavia_hmsync.sync.rules import trial
-from octavia_hmsync.sync.worker import permitted
+from octavia_hmsync.sync.worker import runner
 from tests.db_cases import base
 from tests.unit.db import sqlite
 
@@ -75,7 +75,7 @@ class TestNewKey(sqlite.SqliteMixin, base.DatabaseTestCase):
         able = []
         for host, (conf, _planner) in self.keepers.items():
             try:
-                if permitted.get_targets(conf, self.engine):
+                if runner.get_targets(conf, self.engine):
                     able.append(host)
             except exceptions.InvalidConfiguration as e:
                 self.refused = str(e)

@@ -10,7 +10,7 @@ from octavia_hmsync.db import models
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.worker import batch
-from octavia_hmsync.sync.worker import flows
+from octavia_hmsync.sync.worker import runner
 from octavia_hmsync.sync.worker import scout
 from tests.db_cases import base
 from tests.unit.db import sqlite
@@ -34,7 +34,7 @@ class TestSyncAmphoraeFlow(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.work = batch.Batch(
             conf, self.engine, 1, SLOTS, 'batch',
             scout.Scout(conf, self.engine, scout.HOUSEKEEPING))
-        self.flow = flows.get_sync_amphorae_flow(self.work, pace)
+        self.flow = runner.get_sync_amphorae_flow(self.work, pace)
 
     def claim(self, number):
         ids = self.add_amphorae(number)

@@ -12,14 +12,13 @@ from taskflow import states
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
 from octavia_hmsync.sync.worker import jobboard
-from octavia_hmsync.sync.worker import jobs
 from tests.unit import base
 
 
 # What stands in a logbook since the first release with jobs.
-FACTORY = {'name': 'octavia_hmsync.sync.worker.jobs.get_run_batches_flow',
+FACTORY = {'name': 'octavia_hmsync.sync.worker.jobboard.get_run_batches_flow',
            'args': [], 'kwargs': {}}
-TASK = 'octavia_hmsync.sync.worker.jobs.RunBatches'
+TASK = 'octavia_hmsync.sync.worker.jobboard.RunBatches'
 
 
 class Job:
@@ -95,7 +94,7 @@ class TestJobboard(base.TestCase):
         self.assertTrue(self.subject.offer())
         job, = self.driver.jobs
         runner = Runner()
-        self.patch(jobs, '_get_runner', lambda: runner)
+        self.patch(jobboard, '_get_runner', lambda: runner)
         flow, = job.book
         engines.load_from_detail(flow, store=job.details['store'],
                                  backend=self.driver.persistence).run()
@@ -130,7 +129,7 @@ class TestJobboard(base.TestCase):
             flow, = connection.get_logbook(book.uuid)
             runner = Runner()
             with fixtures.MonkeyPatch(
-                    'octavia_hmsync.sync.worker.jobs._get_runner',
+                    'octavia_hmsync.sync.worker.jobboard._get_runner',
                     lambda runner=runner: runner):
                 engine = engines.load_from_detail(
                     flow, store={'job_id': job_id},

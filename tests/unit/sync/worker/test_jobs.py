@@ -18,7 +18,7 @@ from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import outcome as outcome_repo
 from octavia_hmsync.sync import heartbeat_key
 from octavia_hmsync.sync.rules import trial
-from octavia_hmsync.sync.worker import jobs
+from octavia_hmsync.sync.worker import jobboard
 from tests.cloud import waiting
 from tests.db_cases import base
 from tests.unit.db import sqlite
@@ -45,8 +45,8 @@ class TestJobRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
             health_manager={'heartbeat_key': KEY}, hmsync=hmsync)
 
     def make(self, **hmsync):
-        return jobs.JobRunner(self.make_worker_conf(**hmsync),
-                              lambda: self.now)
+        return jobboard.JobRunner(self.make_worker_conf(**hmsync),
+                                  lambda: self.now)
 
     def publish(self, number=1, status=trial.OPEN):
         generation_repo.publish(self.engine, number, {ADDRESS: 0}, 'because',
@@ -84,7 +84,7 @@ class TestJobRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
                                                    'fake://')):
             conf.set_override(name, value, 'oslo_messaging_notifications')
         self.patch(_impl_test, 'NOTIFICATIONS', [])
-        jobs.JobRunner(conf, lambda: self.now).run(JOB)
+        jobboard.JobRunner(conf, lambda: self.now).run(JOB)
         waiting.wait_for(lambda: _impl_test.NOTIFICATIONS, 'notification')
         self.assertEqual([broken], [
             message['payload']['amphora_id'] for _context, message,
@@ -182,7 +182,7 @@ class TestJobRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
 class TestFlow(base.base.TestCase):
 
     def test_requires_and_provides(self):
-        flow = jobs.get_run_batches_flow()
+        flow = jobboard.get_run_batches_flow()
         self.assertEqual({'job_id'}, flow.requires)
         self.assertEqual({'results'}, flow.provides)
 
@@ -190,9 +190,9 @@ class TestFlow(base.base.TestCase):
         """Not switched on here: the job ends in good order."""
         self.patch(compat, 'CONF', cfg.ConfigOpts())
         log = self.useFixture(fixtures.FakeLogger())
-        self.addCleanup(jobs._runners.clear)
+        self.addCleanup(jobboard._runners.clear)
         for _ in range(2):
-            engine = engines.load(jobs.get_run_batches_flow(),
+            engine = engines.load(jobboard.get_run_batches_flow(),
                                   store={'job_id': JOB})
             engine.run()
             self.assertEqual({}, engine.storage.fetch('results'))

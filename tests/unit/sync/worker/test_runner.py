@@ -23,8 +23,8 @@ BEFORE_UPLOADS = (
     'sync.rules.subset.subset',
     'amphora.agent_config.AgentConfigRenderer.render',
     'amphora.agent_client.create_client',
-    'sync.worker.flows.get_sync_amphorae_flow',
-    'sync.worker.flows.ConfigureAmphorae.execute')
+    'sync.worker.runner.get_sync_amphorae_flow',
+    'sync.worker.runner.ConfigureAmphorae.execute')
 AFTER_UPLOADS = (
     'amphora.uploader.Uploader.upload_all',
     'sync.worker.batch.Batch._outcome',

@@ -10,7 +10,7 @@ from oslo_config import cfg
 from octavia_hmsync.conf import network as network_conf
 from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.conf import sync as hmsync_conf
-from octavia_hmsync.services.checks import option_names
+from octavia_hmsync.services.checks import config
 from tests.unit import base
 from tests.unit import octavia_opts
 
@@ -35,8 +35,8 @@ class TestUnknownNames(base.TestCase):
         groups.register(self.conf)
         self.conf(argv, default_config_files=list(files),
                   default_config_dirs=list(directories))
-        self.sources = option_names.read(self.conf, self.environ)
-        return option_names.find_unknown(self.conf, self.sources)
+        self.sources = config.read(self.conf, self.environ)
+        return config.find_unknown(self.conf, self.sources)
 
     environ: dict[str, str] = {}
 
@@ -106,9 +106,9 @@ class TestUnknownNames(base.TestCase):
             f'[hmsync] poll_intervall (meant: poll_interval?) in {second}',
             f'[hmsync] retry in {third}'],
             [str(u) for u in found])
-        self.assertEqual('a', option_names.find_value(
+        self.assertEqual('a', config.find_value(
             self.sources, 'hmsync', 'driver'))
-        self.assertIsNone(option_names.find_value(
+        self.assertIsNone(config.find_value(
             self.sources, 'hmsync', 'offline_after'))
 
     def test_usual_places(self):
@@ -136,7 +136,7 @@ class TestUnknownNames(base.TestCase):
             '[hmsync] poll_intervall (meant: poll_interval?) in the '
             'environment', '[hmysnc] (meant: [hmsync]?) in the environment'],
             [str(u) for u in self.find('--config-file', path)])
-        self.assertEqual('b', option_names.find_value(
+        self.assertEqual('b', config.find_value(
             self.sources, 'hmsync', 'driver'))
 
     def test_no_file(self):
