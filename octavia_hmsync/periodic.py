@@ -96,6 +96,19 @@ def note_problem(what: abc.Hashable, problem: str | None) -> None:
     _PROBLEMS.change(what, problem)
 
 
+def describe(error: Exception) -> str:
+    """Put what a function raised in one line.
+
+    :param error: anything that it may raise.
+    """
+    if isinstance(error, exceptions.HMSyncException):
+        return str(error)
+    if api.is_database_error(error):
+        return (f'The database cannot be used: {api.describe(error)}. It is '
+                f'tried again; Octavia runs on.')
+    return f'{type(error).__name__}: {error}'
+
+
 class PeriodicThread:
     """Calls a function at an interval, whatever it raises.
 
@@ -197,14 +210,13 @@ class PeriodicThread:
 
         :returns: None for an error that is due to the end of the service.
         """
+        problem = describe(error)
         if isinstance(error, exceptions.HMSyncException):
-            return str(error)
+            return problem
         if api.is_database_error(error):
             # The tables may have changed when it comes back.
             self._schema_checked = False
-            return (f'The database cannot be used: {api.describe(error)}. It '
-                    f'is tried again; Octavia runs on.')
-        problem = f'{type(error).__name__}: {error}'
+            return problem
         if self._stopping.is_set() or _is_of_the_end(error):
             LOG.info('octavia-hmsync: %s did not end before the service: %s',
                      self.name, problem)

@@ -19,6 +19,8 @@ import socket
 import ssl
 import threading
 
+from oslo_utils import timeutils
+
 from octavia_hmsync.amphora import answer
 from octavia_hmsync.amphora import tls
 from octavia_hmsync.amphora import upload_result
@@ -32,6 +34,7 @@ _DETAIL = 200
 THREADS = 32
 # Seconds; an agent that works answers much sooner.
 _PROBE_TIMEOUT = 3
+_TIME = '%Y-%m-%d %H:%M'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,10 +114,39 @@ def create_context(conf):
             load(haproxy[option])
         except OSError as e:
             raise exceptions.InvalidConfiguration(
-                f'No amphora is configured: [haproxy_amphora] {option} = '
-                f'{haproxy[option]} cannot be used ({e}). This service needs '
-                f'the same certificates as octavia-worker.') from e
+                f'[haproxy_amphora] {option} = {haproxy[option]} cannot be '
+                f'used ({e}): without it no agent of an amphora can be '
+                f'reached. Put the file of octavia-worker there.') from e
+    now = timeutils.utcnow()
+    for option, (first, last) in get_validity(conf).items():
+        if not first <= now <= last:
+            raise exceptions.InvalidConfiguration(
+                f'[haproxy_amphora] {option} = {haproxy[option]} is valid '
+                f'from {first:{_TIME}} to {last:{_TIME}} UTC only: no agent '
+                f'of an amphora can be reached. Renew it.')
     return context
+
+
+def get_validity(conf):
+    """Return from when to when the certificates of octavia.conf are valid.
+
+    :returns: {option of ``[haproxy_amphora]``: (datetime, datetime)}, UTC; of
+              several authorities that which is valid for longest.
+    :raises OSError: if a file cannot be read.
+    """
+    # Imported late: commands that reach no agent start sooner.
+    from cryptography import x509
+
+    found = {}
+    for option, choose in (
+            ('client_cert', lambda times: times[0]),
+            ('server_ca', lambda times: max(times, key=lambda t: t[1]))):
+        with open(conf.haproxy_amphora[option], 'rb') as file:
+            found[option] = choose([
+                (one.not_valid_before_utc.replace(tzinfo=None),
+                 one.not_valid_after_utc.replace(tzinfo=None))
+                for one in x509.load_pem_x509_certificates(file.read())])
+    return found
 
 
 class RestAgentClient:

@@ -104,6 +104,8 @@ class HouseKeeper(Base):
     host = sa.Column(sa.String(255), primary_key=True)
     pinned_ip_port_list = sa.Column(_LIST, nullable=False)
     key_digest = sa.Column(sa.String(64), nullable=True)
+    # Why it uploads no list, NULL while nothing keeps it from that.
+    problem = sa.Column(sa.Text, nullable=True)
     keepalive_at = sa.Column(types.Timestamp, nullable=False)
 
 

@@ -59,7 +59,8 @@ class HouseKeepingExtension:
                                         measure=self._measure,
                                         purge=functools.partial(
                                             rollout_keeper.purge, conf,
-                                            self._engine))
+                                            self._engine),
+                                        get_problem=self._get_problem)
         self._sync_thread = self._thread('synchronizer', self._sync)
         self._threads = [
             self._thread('planner', self._plan), self._sync_thread,
@@ -173,5 +174,9 @@ class HouseKeepingExtension:
                 self._jobboard_thread.wake()
 
     def _sync(self):
-        self._synchronizer.run_once()
-        self._synchronizer.check()
+        self._synchronizer.work()
+
+    def _get_problem(self):
+        # While the batches have no engine, the planner has none either.
+        return (self._synchronizer.problem
+                if '_synchronizer' in vars(self) else None)

@@ -82,11 +82,19 @@ class Fleet:
         max_age = self._conf.hmsync.offline_after
         uploaders = uploader_repo.get_all(self._engine)
         blind = reach.get_blind(uploaders, max_age)
-        return [reading.gauge_by(
-            'uploader', 'uploader_blind', 'Services that look for amphorae to '
-            'upload to: 1 for a service that cannot reach what others reach.',
-            {u.name: int(u in blind) for u in uploaders
-             if reach.is_up(u, max_age)})]
+        keepers = keeper_repo.get_up(self._engine, max_age)
+        return [
+            reading.gauge_by(
+                'house_keeper', 'house_keeper_stuck', 'Housekeepers that are '
+                'up: 1 for one that uploads nothing, and says why.',
+                {host: int(problem is not None)
+                 for host, problem in keepers.items()}),
+            reading.gauge_by(
+                'uploader', 'uploader_blind', 'Services that look for '
+                'amphorae to upload to: 1 for a service that cannot reach '
+                'what others reach.',
+                {u.name: int(u in blind) for u in uploaders
+                 if reach.is_up(u, max_age)})]
 
     def _generation(self, newest, members):
         suspects = trial.get_suspects(

@@ -220,4 +220,4 @@ class NextMigrationCases(SchemaCases):
         for host in ('controller1', 'controller2'):
             keeper_repo.touch(self.engine, host, ())
         self.assertEqual(['controller1', 'controller2'],
-                         keeper_repo.get_up(self.engine, 60))
+                         list(keeper_repo.get_up(self.engine, 60)))

@@ -77,11 +77,18 @@ def check_clocks(conf, engine):
 
 def check_house_keeping(conf, engine):
     """Whether a housekeeper publishes lists and uploads them."""
-    if not keeper_repo.get_up(engine, conf.hmsync.offline_after):
+    keepers = keeper_repo.get_up(engine, conf.hmsync.offline_after)
+    if not keepers:
         return result.warning(
             'No octavia-housekeeping has registered that is up. Without it '
             'no lists are published or uploaded. Restart it with the '
             'plugin switched on.')
+    problems = {host: problem for host, problem in keepers.items() if problem}
+    if problems:
+        told = ' '.join(f'octavia-housekeeping on {host} uploads nothing: '
+                        f'{problem}' for host, problem in problems.items())
+        return (result.failure(told) if len(problems) == len(keepers)
+                else result.warning(told))
     blind = reach.get_blind(uploader_repo.get_all(engine),
                             conf.hmsync.offline_after)
     if blind:

@@ -29,12 +29,14 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
     """Show the newest published list and how far the amphorae are with it.
 
     due counts the amphorae that are not at the newest generation, whatever
-    the reason; the results are those of the last attempt at each amphora.
+    the reason; the results are those of the last attempt at each amphora, and
+    untried counts those without an attempt.
     adopted, pending, not_adopted and unproven count the amphorae that have
     acknowledged a list by whether they use it: see "amphora list --help".
     suspects are addresses with which amphorae fell silent; see "sync retry".
     blind_controllers are services that cannot reach amphorae which others
     reach, and that leave the uploads to these.
+    problems are why housekeepers upload nothing, for each of them.
     paused_until tells that no amphora is uploaded to; see "sync pause".
     other_key counts the amphorae that are not known to sign with the
     heartbeat_key of the newest list.
@@ -52,11 +54,12 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
         pause = pause_repo.get(engine)
         blind = reach.get_blind(uploader_repo.get_all(engine),
                                 conf.hmsync.offline_after)
+        keepers = keeper_repo.get_up(engine, conf.hmsync.offline_after)
         return (('generation', 'status', 'paused_until',
                  'controller_ip_port_list', 'suspects',
-                 'blind_controllers', 'amphorae', 'due',
+                 'blind_controllers', 'problems', 'amphorae', 'due',
                  'applied', 'unreachable', 'rejected', 'unsupported',
-                 'other_key',
+                 'untried', 'other_key',
                  *(state.value.lower() for state in adoption.Adoption)),
                 (newest.number if newest else None,
                  newest.status if newest else None,
@@ -66,9 +69,11 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
                      newest.addresses if newest else ())),
                  formatters.List(addr.canonical(suspects)),
                  formatters.List([u.name for u in blind]),
+                 watch.Problems(keepers),
                  counts.amphorae, counts.due,
                  *(counts.results.get(result, 0)
                    for result in upload_result.ALL),
+                 counts.amphorae - sum(counts.results.values()),
                  amphora_repo.count_other_key(
                      engine, newest.key_digest if newest else None),
                  *(adoptions[state] for state in adoption.Adoption)))

@@ -7,6 +7,7 @@ import dataclasses
 from cliff import command
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import formatters
 from octavia_hmsync.cli import progress
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import generation as generation_repo
@@ -40,14 +41,14 @@ class Look:
 
     :param parts: a list of Part, the newest generation first.
     :param pause: the present Pause, or None.
-    :param house_keepers: hosts of the housekeepers that are up.
+    :param house_keepers: see house_keeper.get_up().
     :param failed: the first rows of amphorae that failed at the newest one.
     :param other_key: how many amphorae are not known to sign with its key.
     """
 
     parts: list
     pause: pause_repo.Pause | None
-    house_keepers: list
+    house_keepers: dict
     failed: list
     other_key: int = 0
 
@@ -56,6 +57,22 @@ class Look:
         """Whether every amphora has the newest list, and may keep it."""
         return (len(self.parts) == 1 and self.parts[0].is_complete and
                 self.parts[0].generation.status == trial.OPEN)
+
+
+class Problems(formatters.Lines):
+    """Why housekeepers upload nothing, in "sync status".
+
+    :param house_keepers: see house_keeper.get_up().
+    """
+
+    def __init__(self, house_keepers):
+        super().__init__([{'host': host, 'problem': problem} for
+                          host, problem in house_keepers.items() if problem])
+
+    def human_readable(self):
+        """Return a line for each of them."""
+        return self.separator.join(f"{each['host']}: {each['problem']}"
+                                   for each in self._value)
 
 
 def look(conf, engine):
@@ -103,6 +120,8 @@ def describe_problems(seen, offline_after):
         lines.append(describe_pause(seen.pause))
     if not seen.house_keepers:
         lines.append(describe_nobody(offline_after))
+    lines += [f'octavia-housekeeping on {host} uploads nothing: {problem}'
+              for host, problem in seen.house_keepers.items() if problem]
     if seen.other_key:
         lines.append(f'{seen.other_key} amphorae are not known to sign with '
                      f'the heartbeat_key of the newest list.')

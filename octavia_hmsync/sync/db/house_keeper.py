@@ -9,21 +9,24 @@ from octavia_hmsync import addresses as addr
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
+from octavia_hmsync.sync.db import outcome as outcome_repo
 from octavia_hmsync.sync.rules import member as mem
 
 _TABLE = models.HouseKeeper.__table__
 
 
 @api.retry
-def touch(engine, host, pinned, key_digest=None):
+def touch(engine, host, pinned, key_digest=None, problem=None):
     """Write a keepalive with the configuration of the host.
 
     :param host: ``[DEFAULT] host``.
     :param pinned: well-formed addresses that its file lists.
     :param key_digest: digest of its heartbeat key.
+    :param problem: why it uploads no list, None if nothing keeps it from that.
     """
     values = {'pinned_ip_port_list': addr.join_list(pinned),
               'key_digest': key_digest,
+              'problem': problem and outcome_repo.storable(problem),
               'keepalive_at': types.utcnow()}
     with engine.begin() as connection:
         result = connection.execute(
@@ -69,15 +72,17 @@ def get_pins(engine):
 
 
 def get_up(engine, max_age):
-    """Return the hosts of the housekeepers that are up.
+    """Return the housekeepers that are up, and why they upload nothing.
 
     :param max_age: seconds without a keepalive after which one is not up.
+    :returns: {host: a line of text, or None if it may upload}, by host.
     """
     with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_TABLE.c.host)
+        rows = connection.execute(
+            sa.select(_TABLE.c.host, _TABLE.c.problem)
             .where(_TABLE.c.keepalive_at >= types.utcnow_plus(-max_age))
-            .order_by(_TABLE.c.host)).scalars().all()
+            .order_by(_TABLE.c.host)).all()
+    return {row.host: row.problem for row in rows}
 
 
 def get_key_digests(engine, max_age=None):

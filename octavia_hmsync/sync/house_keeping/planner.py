@@ -44,10 +44,15 @@ class Planner:
     :param clock: a monotonic clock, seconds.
     :param purge: called without arguments when old rows may be deleted, by
                   the clock of the database.
+    :param get_problem: called without arguments; returns why this housekeeper
+                        uploads nothing, None if nothing keeps it from that.
     """
 
     def __init__(self, conf, engine, get_pinned, clock=time.monotonic,
-                 notifier=outbox.NOWHERE, measure=None, purge=lambda: None):
+                 notifier=outbox.NOWHERE, measure=None, purge=lambda: None,
+                 get_problem=lambda: None):
+        self._get_problem = get_problem
+        self._problem = None
         self._purge_others = purge
         self._measure = measure or instruments.HouseKeepingInstruments()
         self._conf = conf
@@ -146,15 +151,14 @@ class Planner:
 
     def _keep_alive(self, opts):
         now = self._clock()
-        if (self._touched_at is None or
+        problem = self._get_problem()
+        if (self._touched_at is None or problem != self._problem or
                 now - self._touched_at >= opts.keepalive_interval):
-            self._touch(now)
-
-    def _touch(self, now):
-        keeper_repo.touch(
-            self._engine, self._conf.host, self._get_pinned(),
-            heartbeat_key.digest(self._conf.health_manager.heartbeat_key))
-        self._touched_at = now
+            keeper_repo.touch(
+                self._engine, self._conf.host, self._get_pinned(),
+                heartbeat_key.digest(self._conf.health_manager.heartbeat_key),
+                problem)
+            self._touched_at, self._problem = now, problem
 
     def _note_look(self, opts, settings, began, database_time):
         steady_for = self._steadiness.note(

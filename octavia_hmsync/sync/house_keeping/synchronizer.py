@@ -12,6 +12,7 @@ from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import uploader
 from octavia_hmsync.metrics import instruments
 from octavia_hmsync.notifications import outbox
+from octavia_hmsync import periodic
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import pause as pause_repo
@@ -226,6 +227,8 @@ class Synchronizer:
 
     def __init__(self, conf, engine, batch_engine, wake, workers=None,
                  notifier=outbox.NOWHERE, measure=None):
+        # Why nothing is uploaded from here, a line of text, or None.
+        self.problem: str | None = None
         self._engine = engine
         self._workers = workers
         self._notifier = notifier
@@ -236,14 +239,28 @@ class Synchronizer:
             measure.on_upload_ended)
         measure.uploads_in_flight.set_function(
             lambda: self._uploader.in_flight)
+        self._scout = scout.Scout(conf, batch_engine, scout.HOUSEKEEPING)
         self._runner = runner.BatchRunner(
-            conf, batch_engine, self._uploader,
-            scout.Scout(conf, batch_engine, scout.HOUSEKEEPING), notifier)
+            conf, batch_engine, self._uploader, self._scout, notifier)
         self._batches = Batches(
             self._run_batch, conf.hmsync.parallel_batches, wake)
         self._pause = None
         self._census = Census(engine)
         self._examiner = examiner.Examiner(conf, engine, notifier=notifier)
+
+    def work(self):
+        """Call run_once() and check(), and remember what keeps it from work.
+
+        :raises Exception: what they raise.
+        """
+        try:
+            self.run_once()
+            self.check()
+        except Exception as e:
+            self.problem = periodic.describe(e)
+            raise
+        self.problem = None if self._is_delegated else (
+            self._scout.find_problem())
 
     def run_once(self):
         """Begin batches for the amphorae that are due now, without waiting.

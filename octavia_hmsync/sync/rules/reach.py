@@ -124,7 +124,15 @@ def is_trusted(uploader: Uploader) -> bool:
     :returns: False if it failed at several amphorae and has reached none
               since.
     """
-    return not is_suspect(uploader) and uploader.failures < _OVERTAKEN
+    return not is_suspect(uploader) and not is_systematic(uploader.failures)
+
+
+def is_systematic(failures: int) -> bool:
+    """Tell whether so many amphorae are too many to have failed by chance.
+
+    :param failures: how many, without one that did not in between.
+    """
+    return failures >= _OVERTAKEN
 
 
 def batch_limit(own: Uploader, others: abc.Iterable[Uploader],

@@ -133,7 +133,8 @@ class Batch:
             try:
                 for answers in chunks:
                     answers = self._leave_gone(answers)
-                    self._scout.note([answer for _, answer in answers])
+                    self._scout.note({upload.amphora_id: answer
+                                      for upload, answer in answers})
                     outcomes = [self._outcome(claimed[upload.amphora_id],
                                               lists[upload.amphora_id],
                                               answer)

@@ -9,6 +9,7 @@ import time
 from oslo_log import log as logging
 
 from octavia_hmsync.amphora import agent_client
+from octavia_hmsync.amphora import upload_result
 from octavia_hmsync.sync.db import uploader as uploader_repo
 from octavia_hmsync.sync.rules import reach
 
@@ -61,6 +62,10 @@ class Scout:
             lambda ips: agent_client.does_anybody_answer(conf, ips))
         self._lock = threading.Lock()
         self._has_reached = False
+        # The last errors of agents that answered and took no request, by
+        # amphora, since the last agent that took one.
+        self._refusals: dict[str, str] = {}
+        self._own = None
         self._is_starting = False
         self._touched_at = None
         self._probed_at = None
@@ -91,16 +96,41 @@ class Scout:
                 with self._lock:
                     self._is_starting = False
 
+    def find_problem(self):
+        """Tell why uploads from here reach no amphora.
+
+        :returns: a line of text, None if they do or nothing is known yet.
+        """
+        if self._own is not None and not reach.is_trusted(self._own):
+            return (f'No agent of an amphora answers here: check the route '
+                    f'from here to TCP {self._conf.haproxy_amphora.bind_port} '
+                    f'of amphorae, their security group and firewalls.')
+        refusals = dict(self._refusals)
+        if reach.is_systematic(len(refusals)):
+            return (f'None of the last {len(refusals)} agents that answered '
+                    f'here could be used, the last one as '
+                    f'{list(refusals.values())[-1]}.')
+        return None
+
     def note(self, answers):
-        """Note that agents answered; see agent_client.Answer."""
-        if not all(answer.is_unanswered for answer in answers):
+        """Note how uploads ended.
+
+        :param answers: {id of an amphora: agent_client.Answer}.
+        """
+        if not all(answer.is_unanswered for answer in answers.values()):
             self._has_reached = True
+        for amphora_id, answer in answers.items():
+            if answer.result != upload_result.UNREACHABLE:
+                self._refusals = {}
+            elif not answer.is_unanswered:
+                self._refusals[amphora_id] = answer.error
 
     def _look(self, limit):
         self._touch()
         own, others = self._get()
         if own.failing_since is not None and self._find_way(own):
             own, others = self._get()
+        self._own = own
         max_age = self._conf.hmsync.offline_after
         allowed = reach.batch_limit(own, others, max_age, limit,
                                     self._has_reached)

@@ -327,10 +327,13 @@ class HouseKeeperCases(base.DatabaseTestCase):
     def test_up(self):
         self.touch('controller2')
         self.touch('controller1')
-        self.assertEqual(['controller1', 'controller2'],
-                         keeper_repo.get_up(self.engine, 20))
+        keeper_repo.touch(self.engine, 'controller2', (),
+                          problem='no\U0001f600')
+        self.assertEqual([('controller1', None), ('controller2', 'no?')],
+                         list(keeper_repo.get_up(self.engine, 20).items()))
         self.silence('controller1', 21)
-        self.assertEqual(['controller2'], keeper_repo.get_up(self.engine, 20))
+        self.assertEqual(['controller2'],
+                         list(keeper_repo.get_up(self.engine, 20)))
 
     def test_nobody_pins(self):
         self.assertEqual((), self.pinned())

@@ -112,6 +112,12 @@ class TestFleet(FleetTestCase):
         generation_repo.set_completed(self.engine, 3)
         self.assertValues(generation_completed=1)
 
+    def test_housekeeper_that_uploads_nothing(self):
+        keeper_repo.touch(self.engine, 'good', ())
+        keeper_repo.touch(self.engine, 'stuck', (), problem='no file')
+        self.assertValues(house_keeper_stuck={'stuck': 1})
+        self.assertEqual(0, self.values()['house_keeper_stuck', 'good'])
+
     def test_blind_controller(self):
         for host in ('good', 'blind', 'gone'):
             uploader_repo.touch(self.engine, host, 20)

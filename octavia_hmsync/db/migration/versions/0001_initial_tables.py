@@ -46,6 +46,7 @@ def upgrade():
         sa.Column('host', sa.String(255), primary_key=True),
         sa.Column('pinned_ip_port_list', sa.Text, nullable=False),
         sa.Column('key_digest', sa.String(64), nullable=True),
+        sa.Column('problem', sa.Text, nullable=True),
         sa.Column('keepalive_at', types.Timestamp, nullable=False))
     operations.create_table(
         'hmsync_generation',

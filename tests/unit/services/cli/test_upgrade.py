@@ -312,6 +312,13 @@ class TestCheck(_TestCase):
         self.make_older(models.HouseKeeper, 'keepalive_at', 100)
         self.check(1, 'No octavia-housekeeping has registered that is up')
 
+    def test_housekeeper_that_uploads_nothing(self):
+        keeper_repo.touch(self.engine, 'keeper2', (), problem='No file: x.')
+        self.check(1, 'Check: Housekeeping Result: Warning Details: octavia-'
+                      'housekeeping on keeper2 uploads nothing: No file: x.')
+        keeper_repo.touch(self.engine, 'keeper1', (), problem='No way.')
+        self.check(2, 'keeper1 uploads nothing: No way. octavia-house')
+
     def test_blind_controller(self):
         for host in ('good', 'blind'):
             uploader_repo.touch(self.engine, f'hk on {host}', 20)

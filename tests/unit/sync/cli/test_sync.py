@@ -116,6 +116,36 @@ class WatchTestCase(base.CommandTestCase):
         return self.run_command('sync', 'watch', '--interval', '0.05', *argv)
 
 
+class TestProblems(WatchTestCase):
+    """A housekeeper that is up and uploads nothing."""
+
+    def setUp(self):
+        super().setUp()
+        self.publish(1)
+        keeper_repo.touch(self.engine, 'controller2', (), problem='no file.')
+
+    def test_status(self):
+        found = self.run_json('sync', 'status')
+        self.assertEqual(
+            ([{'host': 'controller2', 'problem': 'no file.'}], 3, 0, 3),
+            (found['problems'], found['due'], found['unreachable'],
+             found['untried']))
+        self.assertEqual('controller2: no file.\n', self.run_ok(
+            'sync', 'status', '-f', 'value', '-c', 'problems'))
+        self.record(1, 'APPLIED', 'UNREACHABLE', 'UNREACHABLE')
+        found = self.run_json('sync', 'status')
+        self.assertEqual((2, 0), (found['unreachable'], found['untried']))
+
+    def test_watch(self):
+        _code, out, _err = self.watch('--timeout', '0.1')
+        self.assertIn('octavia-housekeeping on controller2 uploads nothing: '
+                      'no file.', out)
+
+    def test_it_uploads_again(self):
+        keeper_repo.touch(self.engine, 'controller2', ())
+        self.assertEqual([], self.run_json('sync', 'status')['problems'])
+
+
 class TestWatch(WatchTestCase):
 
     def assertStuck(self, words, *argv):

@@ -1,15 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Two housekeepers, real clients: nobody listens where one of them looks."""
+"""Housekeepers with real clients, of which one cannot upload."""
 
 import collections
+import datetime
+import os
+import shutil
+from unittest import mock
 
 import fixtures
+from oslo_db import exception as db_exc
+from oslo_utils import fixture
+import testtools
 
 from octavia_hmsync import compat
+from octavia_hmsync import exceptions
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.health_manager import guard
+from octavia_hmsync.sync import heartbeat_key
+from octavia_hmsync.sync.house_keeping import planner
 from octavia_hmsync.sync.house_keeping import synchronizer
 from tests.cloud import ailing
 from tests.cloud import certificates
@@ -21,7 +33,7 @@ from tests.unit.db import sqlite
 AMPHORAE = 12
 
 
-class TestTwoHousekeepers(sqlite.SqliteMixin, base.DatabaseTestCase):
+class _TestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
@@ -38,7 +50,7 @@ class TestTwoHousekeepers(sqlite.SqliteMixin, base.DatabaseTestCase):
                 ailing.HEALTHY, port=self.port))
             self.ids.append(amphora_id)
 
-    def make(self, host, port):
+    def make(self, host, port, **haproxy):
         conf = self.make_conf(
             DEFAULT={'host': host},
             controller_worker={'amphora_driver': compat.REST_DRIVER},
@@ -46,7 +58,8 @@ class TestTwoHousekeepers(sqlite.SqliteMixin, base.DatabaseTestCase):
                 'bind_port': port,
                 'client_cert': self.certificates.client_path,
                 'server_ca':
-                    self.certificates.server_authority.certificate_path},
+                    self.certificates.server_authority.certificate_path,
+                **haproxy},
             health_manager={'heartbeat_key': 'the key'},
             hmsync={'retry_interval': 1, 'retry_interval_max': 600})
         subject = synchronizer.Synchronizer(conf, self.engine, self.engine,
@@ -68,6 +81,10 @@ class TestTwoHousekeepers(sqlite.SqliteMixin, base.DatabaseTestCase):
     def count_behind(self):
         return amphora_repo.count(self.engine, 1).due
 
+
+class TestTwoHousekeepers(_TestCase):
+    """Nobody listens where one of them looks."""
+
     def test_all_health_managers_were_replaced(self):
         """The blind one tries again and again before the other one starts."""
         generation_repo.publish(self.engine, 1, {'192.0.2.1:5555': 0},
@@ -84,3 +101,84 @@ class TestTwoHousekeepers(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual({'APPLIED': AMPHORAE}, self.run_until(
             good, lambda results: results.total() >= AMPHORAE))
         self.assertEqual(0, self.count_behind())
+
+
+class TestWhyItUploadsNothing(_TestCase):
+    """It is in the row of the housekeeper until uploads are possible again."""
+
+    def setUp(self):
+        super().setUp()
+        generation_repo.publish(self.engine, 1, {'192.0.2.1:5555': 0},
+                                'all are new', 'here')
+
+    def work(self, subject):
+        """Pass as the threads of the service do.
+
+        :returns: what the row of the housekeeper says then.
+        """
+        try:
+            subject.work()
+            subject._batches.wait()
+            subject.work()
+        except exceptions.HMSyncException:
+            pass
+        keeper = planner.Planner(self.conf, self.engine, lambda: (),
+                                 get_problem=lambda: subject.problem)
+        keeper.run_once()
+        problem, = keeper_repo.get_up(self.engine, 60).values()
+        return problem
+
+    def assertUploads(self, subject):
+        waiting.wait_for(lambda: self.work(subject) is None and
+                         not self.count_behind(), 'all have their list')
+
+    def test_files_that_are_not_there(self):
+        for option in ('client_cert', 'server_ca'):
+            path = os.path.join(self.useFixture(fixtures.TempDir()).path, 'x')
+            subject = self.make('hk', self.port, **{option: path})
+            self.assertIn(f'[haproxy_amphora] {option} = {path} cannot be '
+                          f'used', self.work(subject))
+        self.assertEqual(AMPHORAE, self.count_behind())
+        shutil.copy(
+            self.certificates.server_authority.certificate_path, path)
+        self.assertUploads(subject)
+
+    def test_certificate_that_has_ended(self):
+        subject = self.make('hk', self.port)
+        time = self.useFixture(fixture.TimeFixture())
+        time.advance_time_delta(datetime.timedelta(days=60))
+        self.assertRegex(
+            self.work(subject), r'client_cert = \S+ is valid from \S+ \S+ to '
+                                r'\S+ \S+ UTC only: .*Renew it')
+        time.advance_time_delta(datetime.timedelta(days=-60))
+        self.assertUploads(subject)
+
+    def test_authority_of_others(self):
+        others = self.certificates.client_authority.certificate_path
+        subject = self.make('hk', self.port, server_ca=others)
+        waiting.wait_for(lambda: 'server_ca does not vouch' in (
+            self.work(subject) or ''), 'it says so')
+
+    def test_no_way_to_any(self):
+        subject = self.make('hk', 1)
+        waiting.wait_for(
+            lambda: 'No agent of an amphora answers here: check the route '
+                    'from here to TCP 1 of amphorae' in (
+                        self.work(subject) or ''), 'it says so')
+
+    def test_another_key(self):
+        subject = self.make('hk', self.port)
+        hm_repo.register(self.engine, 'hm', '192.0.2.1', 5555, 'i', 20,
+                         heartbeat_key.digest('another'))
+        self.assertIn('no health manager that is up listens with the '
+                      '[health_manager] heartbeat_key', self.work(subject))
+
+    def test_database(self):
+        subject = self.make('hk', self.port)
+        self.patch(subject, 'run_once', mock.Mock(
+            spec=subject.run_once,
+            side_effect=db_exc.DBConnectionError(Exception('gone away'))))
+        with testtools.ExpectedException(db_exc.DBConnectionError):
+            subject.work()
+        self.assertIn('The database cannot be used: gone away',
+                      subject.problem)
