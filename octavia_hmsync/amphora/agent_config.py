@@ -14,7 +14,7 @@ from octavia_hmsync import compat
 
 
 def _load_template():
-    with open(compat.AGENT_TEMPLATE_PATH, encoding='utf-8') as template:
+    with open(compat.get_agent_template_path(), encoding='utf-8') as template:
         source = template.read()
     # autoescape is for HTML; this is an oslo.config file.
     return jinja2.Environment(  # nosec B701

@@ -8,7 +8,9 @@ from cliff import command
 from oslo_config import cfg
 
 from octavia_hmsync.cli import plain
+from octavia_hmsync.cli import symbols
 from octavia_hmsync import compat
+from octavia_hmsync.conf import octavia as octavia_conf
 from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import api
 from octavia_hmsync.db import schema
@@ -89,25 +91,33 @@ class DatabaseMixin(command.Command):
             error = exceptions.HMSyncException(describe(e))
         raise error
 
-    def load_configuration(self):
+    def load_configuration(self, with_octavia=False):
         """Parse octavia.conf, without checking our options.
 
+        :param with_octavia: whether Octavia's own code is to run, which
+                             takes a second to import.
         :returns: a parsed oslo.config object with our options registered.
         :raises DatabaseUnavailable: if it names no database.
+        :raises WrongOctavia: if Octavia lacks what we need of it.
         """
-        conf = compat.load_configuration(self.app.config_args)
+        if with_octavia:
+            symbols.check()
+            conf = compat.load_configuration(self.app.config_args)
+        else:
+            conf = octavia_conf.load(self.app.config_args)
         _check_connection(conf)
         groups.register(conf)
         return conf
 
-    def open_database(self, check_schema=True):
+    def open_database(self, check_schema=True, with_octavia=False):
         """Parse octavia.conf and make an engine.
 
         :param check_schema: whether the plugin's tables must exist.
+        :param with_octavia: see load_configuration().
         :returns: (parsed oslo.config object, SQLAlchemy engine).
         :raises HMSyncException: saying what to do.
         """
-        conf = self.load_configuration()
+        conf = self.load_configuration(with_octavia)
         groups.check(conf)
         engine = api.create_engine(conf)
         if check_schema:

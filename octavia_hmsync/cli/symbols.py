@@ -2,9 +2,10 @@
 
 """Finds which of Octavia's private names for compat are missing.
 
-It reads the source of compat, which cannot be imported without them. The names
-in compat itself are needed everywhere; those in a module below it, only for
-its subject.
+It reads the source of compat, which cannot be imported without some of them,
+and imports others only where it uses them. The names in compat itself and in
+compat.heartbeats are needed by every service; those in its other modules, only
+for their subject.
 """
 
 import ast
@@ -15,6 +16,7 @@ from octavia_hmsync import exceptions
 from octavia_hmsync import version
 
 _MISSING = object()
+_NEEDED = ('__init__', 'heartbeats')
 
 
 def check():
@@ -39,13 +41,20 @@ def check():
             f'install a release of octavia-hmsync for this Octavia.')
 
 
-def find_problems(subject='__init__'):
-    """Look for every name that compat imports from Octavia.
+def find_problems():
+    """Look for every name of Octavia that services need.
 
-    :param subject: a module below compat; compat itself by default.
     :returns: (missing names, in order; {module that cannot be imported:
               reason}).
     """
+    found = [_find(subject) for subject in _NEEDED]
+    return (sorted({name for missing, _broken in found for name in missing}),
+            {name: reason for _missing, broken in found
+             for name, reason in broken.items()})
+
+
+def _find(subject):
+    """Look for the names in a module of compat."""
     tree = ast.parse(
         (resources.files('octavia_hmsync') / 'compat' /
          f'{subject}.py').read_text())
@@ -68,7 +77,7 @@ def find_problems(subject='__init__'):
             name, module = modules[node.value.id]
             if module is not _MISSING and not hasattr(module, node.attr):
                 missing.add(f'{name}.{node.attr}')
-    return sorted(missing), broken
+    return missing, broken
 
 
 def _import(name, broken):

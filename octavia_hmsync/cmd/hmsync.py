@@ -3,13 +3,17 @@
 """The administrator's command line."""
 
 import argparse
+import ast
 import functools
+from importlib import metadata
+from importlib import util
 import logging
 import os
 import sys
 import warnings
 
 from cliff import app
+from cliff import command
 from cliff import commandmanager
 
 from octavia_hmsync.cli import symbols
@@ -27,11 +31,9 @@ _CONF_OPTIONS = (
     ('--config-dir', '<dir>',
      'Directory of which each *.conf is read, in the order of their names. '
      'Can be repeated.'))
-# They work with a tenant's credentials, through the API alone.
-_WITHOUT_OCTAVIA = ['image', 'clone']
 # Their chatter does not belong into the output of a command.
 _LIBRARIES = ('alembic', 'keystoneauth', 'openstack', 'oslo_config',
-              'oslo_db', 'pyroute2', 'stevedore')
+              'oslo_db', 'oslo_service', 'pyroute2', 'stevedore')
 # It has a traceback for each connection that is lost when it is given back;
 # where that matters, the command says so.
 _POOL = 'sqlalchemy.pool'
@@ -60,6 +62,41 @@ def _to_config_arg(option, value):
     return f'{option}={value}'
 
 
+class _Described(command.Command):
+    """A command of which nothing but its description is known."""
+
+    def take_action(self, parsed_args):
+        raise NotImplementedError()
+
+
+class CommandManager(commandmanager.CommandManager):
+    """Finds commands by name, and imports only the one that is run."""
+
+    def load_commands(self, namespace):
+        """Read the names; cliff's own imports the modules of all of them."""
+        self.group_list.append(namespace)
+        for point in metadata.entry_points(group=namespace):
+            self.commands[point.name.replace('_', ' ')] = point
+
+    def __iter__(self):
+        """Return all commands, for help: it shows their first lines."""
+        trees = {}
+        for name, point in self.commands.items():
+            if isinstance(point, metadata.EntryPoint):
+                if point.module not in trees:
+                    trees[point.module] = ast.parse(
+                        util.find_spec(point.module).loader.get_source(
+                            point.module))
+                text = next(ast.get_docstring(node)
+                            for node in trees[point.module].body
+                            if isinstance(node, ast.ClassDef) and
+                            node.name == point.attr)
+                point = commandmanager.EntryPointWrapper(
+                    name, type(point.attr, (_Described,), {
+                        '__doc__': text, '__module__': __name__}))
+            yield name, point
+
+
 class HMSyncApp(app.App):
     """Shows and manages what octavia-hmsync keeps."""
 
@@ -68,8 +105,7 @@ class HMSyncApp(app.App):
             description='Manage the synchronization of health manager '
                         'addresses to amphorae.',
             version=version.version_string(),
-            command_manager=commandmanager.CommandManager(
-                'octavia_hmsync.cli'),
+            command_manager=CommandManager('octavia_hmsync.cli'),
             deferred_help=True)
 
     def build_option_parser(self, description, version, argparse_kwargs=None):
@@ -148,18 +184,15 @@ def _run(argv):
             # What Octavia's libraries deprecate is not for operators.
             warnings.simplefilter('ignore')
         try:
-            if _words(others) != _WITHOUT_OCTAVIA:
+            return HMSyncApp().run(argv)
+        except (AttributeError, ImportError):
+            # Perhaps the command could not even be imported.
+            try:
                 symbols.check()
-        except exceptions.HMSyncException as e:
-            # No command could even be loaded.
-            sys.stderr.write(f'{e}\n')
-            return 2 if others[:2] == ['upgrade', 'check'] else 1
-    return HMSyncApp().run(argv)
-
-
-def _words(arguments):
-    """Return the first two words of a command, after its options."""
-    return [word for word in arguments if not word.startswith('-')][:2]
+            except exceptions.HMSyncException as e:
+                sys.stderr.write(f'{e}\n')
+                return _USAGE if others[:2] == ['upgrade', 'check'] else 1
+            raise
 
 
 if __name__ == '__main__':

@@ -4,21 +4,16 @@
 
 Octavia has no stable interface for control plane plugins. All that the plugin
 uses of it is named here, so that a new Octavia release is checked in one
-place.
+place. What takes long to import is imported where it is used: a command that
+reads the database needs the names alone.
 """
 
 import os
 import sys
 
-from octavia.amphorae.backends.agent import agent_jinja_cfg
 from octavia.amphorae.driver_exceptions import exceptions as driver_except
-from octavia.common import config as octavia_config
 from octavia.common import constants
-from octavia.common import data_models
 from octavia.common import exceptions as octavia_except
-from octavia.common import keystone
-from octavia.controller.worker.v2 import taskflow_jobboard_driver
-from octavia.statistics import stats_base
 from oslo_config import cfg
 import sqlalchemy as sa
 from stevedore import driver as stevedore_driver
@@ -172,11 +167,6 @@ LOOKUP_TABLES = (LB_TOPOLOGY, AMPHORA_ROLES)
 TOPOLOGY_ACTIVE_ACTIVE = 'ACTIVE_ACTIVE'
 ROLE_IN_CLUSTER = 'IN_CLUSTER'
 
-StatsDriverMixin = stats_base.StatsDriverMixin
-
-AGENT_TEMPLATE_PATH = os.path.join(agent_jinja_cfg.TEMPLATES_DIR,
-                                   constants.AGENT_CONF_TEMPLATE)
-
 DELETED_STATUSES = (constants.DELETED, constants.PENDING_DELETE)
 AMPHORA_STATUSES = (constants.AMPHORA_ALLOCATED, constants.AMPHORA_BOOTING,
                     constants.ERROR, constants.AMPHORA_FAILOVER_STOPPED,
@@ -296,12 +286,22 @@ def is_other_service():
     return any(module in sys.modules for module in OTHER_SERVICE_MODULES)
 
 
+def get_agent_template_path():
+    """Return the path of the template of an agent's configuration."""
+    from octavia.amphorae.backends.agent import agent_jinja_cfg
+
+    return os.path.join(agent_jinja_cfg.TEMPLATES_DIR,
+                        constants.AGENT_CONF_TEMPLATE)
+
+
 def load_configuration(args):
     """Parse octavia.conf the way Octavia's own commands do.
 
     :param args: ``--config-file`` and ``--config-dir`` arguments.
     :returns: the parsed oslo.config object.
     """
+    from octavia.common import config as octavia_config
+
     octavia_config.register_cli_opts()
     CONF(args=args, project='octavia', prog='octavia-hmsync')
     CONF.set_default('auth_type', CONF.service_auth.auth_type, 'neutron')
@@ -324,6 +324,8 @@ def load_neutron_auth():
 
     :returns: a keystoneauth1 plugin for authentication.
     """
+    from octavia.common import keystone
+
     return keystone.KeystoneSession('neutron').get_auth()
 
 
@@ -369,6 +371,8 @@ def make_driver_amphora(amphora_id, lb_network_ip):
 
     :param lb_network_ip: address of its agent.
     """
+    from octavia.common import data_models
+
     return data_models.Amphora(id=amphora_id, lb_network_ip=lb_network_ip)
 
 
@@ -379,6 +383,8 @@ def load_jobboard_driver():
               ``persistence_driver.get_persistence()``, context managers, and
               ``shutdown()``.
     """
+    from octavia.controller.worker.v2 import taskflow_jobboard_driver
+
     persistence = taskflow_jobboard_driver.MysqlPersistenceDriver()
     return stevedore_driver.DriverManager(
         namespace='octavia.worker.jobboard_driver',

@@ -12,6 +12,10 @@ found, and the caller does without.
 import importlib
 import inspect
 
+from octavia.statistics import stats_base
+
+StatsDriverMixin = stats_base.StatsDriverMixin
+
 _MODULE = 'octavia.amphorae.drivers.health.heartbeat_udp'
 _FUNCTION = 'update_stats'
 _VARIABLE = 'health_message'

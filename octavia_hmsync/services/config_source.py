@@ -81,6 +81,7 @@ def _begin(conf, warning):
         if warning:
             LOG.warning('octavia-hmsync: %s', warning)
         return None
+    importlib.import_module('octavia_hmsync.cli.symbols').check()
     lifecycle = importlib.import_module(
         'octavia_hmsync.services.lifecycle').Lifecycle(conf, service, warning)
     lifecycle.begin()

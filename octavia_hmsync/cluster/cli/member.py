@@ -54,7 +54,7 @@ class ListMembers(common.LongLister):
         # Imported late: it imports much, which takes a moment.
         from octavia_hmsync.cluster.distribution import traffic
 
-        conf, engine = self.open_database()
+        conf, engine = self.open_database(with_octavia=True)
         members = self._find(engine, parsed_args)
         sent = traffic.ask(conf, engine,
                            {member.cluster_id for member in members})

@@ -45,7 +45,7 @@ class RestoreCluster(base.DatabaseMixin, command.Command):
         return parser
 
     def take_action(self, parsed_args):
-        conf, engine = self.open_database()
+        conf, engine = self.open_database(with_octavia=True)
         cluster = common.find_cluster(engine, parsed_args.cluster)
         common.check_that_it_stays(engine, cluster)
         held = claims.Claims(engine, conf.host, _CLAIM_EXPIRY)

@@ -9,7 +9,6 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import finding
-from octavia_hmsync.image.preflight import run
 from octavia_hmsync.image import target
 from octavia_hmsync.sync.cli import load_balancers
 
@@ -48,7 +47,9 @@ class Check(base.DatabaseMixin, base.Lister):
             return int(finding.Severity.FAILURE)
 
     def take_action(self, parsed_args):
-        conf, engine = self.open_database()
+        from octavia_hmsync.image.preflight import run
+
+        conf, engine = self.open_database(with_octavia=True)
         known = inventory.Inventory(conf, engine)
         targets = target.Targets(conf)
         if parsed_args.loadbalancer is None:

@@ -12,13 +12,9 @@ from cliff import command
 from octavia_hmsync.cli import formatters
 from octavia_hmsync.cli import plain
 from octavia_hmsync.image.clone import cloner as cloners
-from octavia_hmsync.image.clone import cloud
 from octavia_hmsync.image.clone import diff
-from octavia_hmsync.image.clone import floating_ips
-from octavia_hmsync.image.clone import load_balancers
 from octavia_hmsync.image.clone import preflight
 from octavia_hmsync.image.clone import rules
-from octavia_hmsync.image.clone import switcher
 
 _COLUMNS = ('source', 'clone', 'vip', 'floating_ips', 'members_up', 'phase')
 # Seconds to wait for a load balancer that is PENDING.
@@ -50,6 +46,10 @@ class _CloneMixin(command.Command):
 
         :returns: a cloner.Cloner.
         """
+        from octavia_hmsync.image.clone import cloud
+        from octavia_hmsync.image.clone import floating_ips
+        from octavia_hmsync.image.clone import load_balancers
+
         connection = cloud.connect(parsed_args.os_cloud)
         return cloners.Cloner(
             load_balancers.LoadBalancers(
@@ -198,6 +198,8 @@ class SwitchClone(_CloneMixin, plain.ShowOne):
         return parser
 
     def take_action(self, parsed_args):
+        from octavia_hmsync.image.clone import switcher
+
         cloner = self.open(parsed_args)
         pair, moves = switcher.Switcher(cloner).switch(
             parsed_args.load_balancer, parsed_args.timeout,
@@ -217,6 +219,8 @@ class GoBack(_CloneMixin, plain.ShowOne):
         return parser
 
     def take_action(self, parsed_args):
+        from octavia_hmsync.image.clone import switcher
+
         cloner = self.open(parsed_args)
         ways = switcher.Switcher(cloner)
         pair, moves = ways.back(parsed_args.load_balancer,
@@ -250,6 +254,8 @@ class RetireSource(_CloneMixin, plain.ShowOne):
         return parser
 
     def take_action(self, parsed_args):
+        from octavia_hmsync.image.clone import switcher
+
         cloner = self.open(parsed_args)
         pair = switcher.Switcher(cloner).retire(
             parsed_args.load_balancer, parsed_args.timeout,

@@ -2,7 +2,6 @@
 
 """octavia-hmsync image list."""
 
-from octavia_hmsync.amphora import agent_info
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
 from octavia_hmsync import compat
@@ -69,7 +68,7 @@ class ListImages(base.DatabaseMixin, base.Lister):
         return parser
 
     def take_action(self, parsed_args):
-        conf, engine = self.open_database()
+        conf, engine = self.open_database(with_octavia=True)
         marker = parsed_args.marker
         if marker is not None and not inventory_repo.exists(engine, marker):
             raise exceptions.NotPossible(
@@ -85,6 +84,8 @@ class ListImages(base.DatabaseMixin, base.Lister):
         found = _find(known, targets, parsed_args)
         versions = None
         if parsed_args.ask_agents:
+            from octavia_hmsync.amphora import agent_info
+
             versions = agent_info.get_haproxy_versions(conf, [
                 (amphora.id, amphora.lb_network_ip) for load_balancer in found
                 for amphora in outdated.get_allocated(load_balancer)])

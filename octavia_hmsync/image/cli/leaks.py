@@ -3,7 +3,6 @@
 """octavia-hmsync image leaks."""
 
 from octavia_hmsync.cli import base
-from octavia_hmsync.image.recovery import leaks
 
 _COLUMNS = ('kind', 'id', 'name', 'amphora', 'load_balancer', 'age',
             'reason', 'outcome')
@@ -44,7 +43,9 @@ class Leaks(base.DatabaseMixin, base.Lister):
         return 1 if self._has_failed else code
 
     def take_action(self, parsed_args):
-        conf, engine = self.open_database()
+        from octavia_hmsync.image.recovery import leaks
+
+        conf, engine = self.open_database(with_octavia=True)
         known = leaks.Leaks(conf, engine, parsed_args.older_than)
         found, is_complete = known.find()
         rows = []

@@ -56,7 +56,7 @@ class Replace(base.DatabaseMixin, command.Command):
     def take_action(self, parsed_args):
         if parsed_args.timeout and not parsed_args.wait:
             self.parser.error('argument --timeout: needs --wait')
-        conf, engine = self.open_database()
+        conf, engine = self.open_database(with_octavia=True)
         load_balancer = self._find(conf, engine, parsed_args.loadbalancer)
         replace_checks.check_rows(engine, load_balancer)
         targets = target.Targets(conf)

@@ -13,7 +13,6 @@ from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import database
 from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
-from octavia_hmsync.image.preflight import verdict
 
 _FIRST = (('Provider', database.check_provider),
           ('State', database.check_state),
@@ -81,6 +80,8 @@ def check_preflight(conf, engine, load_balancer, targets, mode):
     :returns: warnings, a line each.
     :raises NotPossible: with a line for each failure.
     """
+    from octavia_hmsync.image.preflight import verdict
+
     found = verdict.judge(conf, engine, load_balancer, targets, mode)
     if found.failures:
         raise exceptions.NotPossible('\n'.join(found.failures))

@@ -3,7 +3,6 @@
 """octavia-hmsync image restore."""
 
 from octavia_hmsync.cli import base
-from octavia_hmsync.image.recovery import restore
 from octavia_hmsync.sync.cli import load_balancers
 
 _OLDER_THAN = 3600
@@ -48,7 +47,9 @@ class Restore(base.DatabaseMixin, base.Lister):
         return code
 
     def take_action(self, parsed_args):
-        conf, engine = self.open_database()
+        from octavia_hmsync.image.recovery import restore
+
+        conf, engine = self.open_database(with_octavia=True)
         restorer = restore.Restorer(conf, engine, parsed_args.older_than)
         snapshot, verdict = restorer.look(load_balancers.find(
             engine, parsed_args.loadbalancer))

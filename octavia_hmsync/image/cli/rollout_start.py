@@ -17,7 +17,6 @@ from octavia_hmsync.image.cli import rollout as rollout_commands
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import estimate
-from octavia_hmsync.image.rollout import reading
 from octavia_hmsync.image.rollout import waves
 from octavia_hmsync.image import target
 
@@ -58,6 +57,8 @@ class Starter(base.DatabaseMixin, base.Lister):
         :returns: columns and rows.
         :raises NotPossible: if there is nothing to do, or it cannot be done.
         """
+        from octavia_hmsync.image.rollout import reading
+
         changes.check_that_somebody_is_up(engine, conf.hmsync.offline_after)
         fleet = reading.read_fleet(conf, engine, targets, settings.mode,
                                    timeutils.utcnow(), undo_of)
@@ -132,7 +133,7 @@ class StartRollout(Starter):
     """
 
     def take_action(self, parsed_args):
-        conf, engine = self.open_database()
+        conf, engine = self.open_database(with_octavia=True)
         opts = conf[image_conf.GROUP]
         settings = get_settings(parsed_args, rollout_repo.Settings(
             mode=rollout_repo.REPLACE,

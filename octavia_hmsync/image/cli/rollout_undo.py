@@ -31,7 +31,7 @@ class UndoRollout(rollout_start.Starter):
         return parser
 
     def take_action(self, parsed_args):
-        conf, engine = self.open_database()
+        conf, engine = self.open_database(with_octavia=True)
         first = _find(engine, parsed_args.rollout)
         settings = rollout_start.get_settings(
             parsed_args, dataclasses.replace(first.settings, windows=''))

@@ -5,15 +5,11 @@
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
-from octavia_hmsync import cloud
 from octavia_hmsync.conf import network as network_conf
 from octavia_hmsync import exceptions
 from octavia_hmsync.network import boot_options
-from octavia_hmsync.network import changes
 from octavia_hmsync.network.db import network as network_repo
 from octavia_hmsync.network import marks
-from octavia_hmsync.network import network
-from octavia_hmsync.network import removal
 
 _ID_COLUMNS = {'network_id': marks.NETWORK, 'subnet_id': marks.SUBNET,
                'amphora_security_group_id': marks.AMPHORA_GROUP,
@@ -29,7 +25,9 @@ class _NetworkMixin(base.DatabaseMixin):
 
         :returns: (conf, engine, connection).
         """
-        conf, engine = self.open_database()
+        from octavia_hmsync import cloud
+
+        conf, engine = self.open_database(with_octavia=True)
         return conf, engine, cloud.connect(conf)
 
 
@@ -65,6 +63,8 @@ class Ensure(_NetworkMixin, base.ShowOne):
         return parser
 
     def take_action(self, parsed_args):
+        from octavia_hmsync.network import network
+
         conf, engine, connection = self.connect()
         result = network.ensure(conf, engine, connection, parsed_args.adopt,
                                 parsed_args.dry_run)
@@ -80,6 +80,9 @@ class Show(_NetworkMixin, base.ShowOne):
     """
 
     def take_action(self, parsed_args):
+        from octavia_hmsync.network import changes
+        from octavia_hmsync.network import network
+
         conf, engine, connection = self.connect()
         name = conf[network_conf.GROUP].network_name
         row = network_repo.get_row(engine, name)
@@ -109,6 +112,8 @@ class Delete(_NetworkMixin, base.Lister):
         return parser
 
     def take_action(self, parsed_args):
+        from octavia_hmsync.network import removal
+
         conf, engine, connection = self.connect()
         removed = removal.delete(conf, engine, connection,
                                  parsed_args.dry_run)

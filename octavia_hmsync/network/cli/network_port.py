@@ -7,14 +7,8 @@ from cliff import command
 from octavia_hmsync import addresses as addr
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
-from octavia_hmsync import cloud
 from octavia_hmsync import exceptions
 from octavia_hmsync.network.db import port as port_repo
-from octavia_hmsync.network import link
-from octavia_hmsync.network import node
-from octavia_hmsync.network import port as node_port
-from octavia_hmsync.network import port_keeper
-from octavia_hmsync.network import port_users
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.rules import member as mem
 
@@ -36,7 +30,11 @@ class _PortMixin(base.DatabaseMixin):
                   port.NodePorts, port_keeper.PortKeeper).
         :raises HMSyncException: saying what to do.
         """
-        conf, engine = self.open_database()
+        from octavia_hmsync import cloud
+        from octavia_hmsync.network import port as node_port
+        from octavia_hmsync.network import port_keeper
+
+        conf, engine = self.open_database(with_octavia=True)
         ids = port_keeper.get_ids(conf, engine)
         ports = node_port.NodePorts(conf, cloud.connect(conf), ids)
         return conf, engine, ports, port_keeper.PortKeeper(
@@ -85,6 +83,8 @@ class EnsurePort(_PortCommand):
         return parser
 
     def take_action(self, parsed_args):
+        from octavia_hmsync.network import node
+
         conf, _engine, _ports, keeper = self.open_all()
         host = parsed_args.host or conf.host
         binding_host = parsed_args.binding_host or (
@@ -115,6 +115,8 @@ class PlugPort(_PortCommand):
         return parser
 
     def take_action(self, parsed_args):
+        from octavia_hmsync.network import node
+
         conf, engine, ports, keeper = self.open_all()
         port, changes = node.Node(conf, engine, ports, keeper).plug(
             parsed_args.timeout, parsed_args.dry_run)
@@ -132,6 +134,8 @@ class UnplugPort(_PortCommand):
     """
 
     def take_action(self, parsed_args):
+        from octavia_hmsync.network import node
+
         conf, engine, ports, keeper = self.open_all()
         interface = conf.hmsync.address_interface
         was_there = node.Node(conf, engine, ports, keeper).unplug(
@@ -174,6 +178,9 @@ class ShowPort(_PortMixin, base.ShowOne):
                 (*values, *self._look_at_interface(conf)))
 
     def _look_at_interface(self, conf):
+        from octavia_hmsync.network import link
+        from octavia_hmsync.network import node
+
         name = conf.hmsync.address_interface
         try:
             found = node.make_vswitch(conf).get(name)
@@ -250,6 +257,8 @@ class DeletePort(_PortCommand):
                      f'again.')
 
     def _check(self, conf, engine, host, force, ip_addresses):
+        from octavia_hmsync.network import port_users
+
         if self.get_statuses(conf, engine).get(
                 host, mem.OFFLINE) != mem.OFFLINE:
             raise exceptions.NotPossible(

@@ -12,7 +12,6 @@ import prettytable
 from octavia_hmsync.cli import base
 from octavia_hmsync.db import api
 from octavia_hmsync.services.checks import result
-from octavia_hmsync.services.checks import run
 
 # The same as oslo.upgradecheck's.
 _TITLE = 'Upgrade Check Results'
@@ -45,7 +44,9 @@ class Check(base.DatabaseMixin, lister.Lister):
             return int(upgradecheck.Code.FAILURE)
 
     def take_action(self, parsed_args):
-        conf = self.load_configuration()
+        from octavia_hmsync.services.checks import run
+
+        conf = self.load_configuration(with_octavia=True)
         results = run.run_all(conf, api.create_engine(conf))
         self._code = result.worst(results.values())
         return (('check', 'result', 'details'),

@@ -86,7 +86,7 @@ class RollBackGeneration(base.DatabaseMixin, command.Command):
         return parser
 
     def take_action(self, parsed_args):
-        conf, engine = self.open_database()
+        conf, engine = self.open_database(with_octavia=True)
         change = rollback.prepare(conf, engine, parsed_args.number)
         would = 'would be' if parsed_args.dry_run else 'is'
         if not parsed_args.dry_run:

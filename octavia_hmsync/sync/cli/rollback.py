@@ -6,7 +6,6 @@ import dataclasses
 
 from octavia_hmsync import addresses as addr
 from octavia_hmsync import exceptions
-from octavia_hmsync.notifications import outbox
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
@@ -96,6 +95,9 @@ def carry_out(conf, engine, change):
     :param change: a RollBack.
     :raises NotPossible: if another list was published meanwhile.
     """
+    # Imported late, as where other commands need more than the database.
+    from octavia_hmsync.notifications import outbox
+
     suspects = addr.canonical(change.suspects)
     why = f'by an operator, to {change.target.number}'
     if not generation_repo.roll_back(

@@ -62,7 +62,7 @@ class ViewRecorder:
                              load_balancer_id, heartbeat.read(message))
 
 
-class AdoptionStatisticsDriver(compat.StatsDriverMixin):
+class AdoptionStatisticsDriver(heartbeats.StatsDriverMixin):
     """Passes each heartbeat to the adoption observer and the recorder."""
 
     def __init__(self):

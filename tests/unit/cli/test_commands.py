@@ -651,7 +651,7 @@ class TestOtherOctavia(base.CommandTestCase):
         for argv, code, statement, reason in (
                 (['upgrade', 'check'], 2, "sys.modules['jinja2'] = None",
                  'ModuleNotFoundError: import of jinja2 halted'),
-                (['sync', 'status'], 1, 'sys.meta_path.insert(0, Failing())',
+                (['image', 'list'], 1, 'sys.meta_path.insert(0, Failing())',
                  'AttributeError: no such thing in jinja2')):
             said = self.run_in_process(argv, code, (
                 'class Failing:\n'
@@ -682,7 +682,7 @@ class TestInterrupted(base.CommandTestCase):
             raise KeyboardInterrupt()
 
         self.patch(symbols, 'check', check)
-        self.assertEqual((130, '', ''), self.run_command('sync', 'status'))
+        self.assertEqual((130, '', ''), self.run_command('image', 'list'))
 
     def test_nobody_reads(self):
         """As with "| head", also of what is written at the very end."""

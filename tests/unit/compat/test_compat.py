@@ -55,7 +55,7 @@ class TestCompat(base.TestCase):
             self.assertIn(f"name='{compat.LISTENER_PROCESS}'", source.read())
 
     def test_agent_template(self):
-        self.assertTrue(os.path.exists(compat.AGENT_TEMPLATE_PATH))
+        self.assertTrue(os.path.exists(compat.get_agent_template_path()))
 
     def test_no_service(self):
         self.assertIsNone(compat.service_name())

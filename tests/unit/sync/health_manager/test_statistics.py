@@ -10,6 +10,7 @@ from oslo_config import cfg
 import sqlalchemy as sa
 
 from octavia_hmsync import compat
+from octavia_hmsync.compat import heartbeats
 from octavia_hmsync.db import models
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import claim as claim_repo
@@ -70,7 +71,7 @@ class TestStatisticsDriver(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_what_octavia_loads(self):
         """By the name in statistics_drivers, as update_stats() calls it."""
-        self.assertIsInstance(self.driver, compat.StatsDriverMixin)
+        self.assertIsInstance(self.driver, heartbeats.StatsDriverMixin)
         self.driver.update_stats([], deltas=True)
 
     def test_heartbeat(self):
