@@ -91,6 +91,10 @@ class DatabaseMixin(command.Command):
             error = exceptions.HMSyncException(describe(e))
         raise error
 
+    def get_epilog(self):
+        """Return nothing: cliff reads all installed packages for it."""
+        return ''
+
     def load_configuration(self, with_octavia=False):
         """Parse octavia.conf, without checking our options.
 
