@@ -83,7 +83,8 @@ class TestRendered(base.TestCase):
 
     def test_same_file_as_octavia_writes(self):
         """Octavia's template may change with a release; this follows it."""
-        with open(compat.get_agent_template_path(), encoding='utf-8') as template:
+        with open(compat.get_agent_template_path(),
+                  encoding='utf-8') as template:
             names = {line.partition('=')[0].strip()
                      for line in template if '=' in line}
         rendered = {line.partition('=')[0].strip() for line in self.render(
