@@ -2,11 +2,15 @@
 
 """Figures of clusters for Prometheus, from the database.
 
-Every housekeeper exports the same ones.
+Every housekeeper exports the same ones. What was sent to members distributors
+tell it.
 """
+
+import time
 
 from prometheus_client import core
 
+from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import figures as figures_repo
 from octavia_hmsync.cluster.db import instance as booted_repo
@@ -30,14 +34,28 @@ _TRAFFIC = (
      'them.'),
     (core.GaugeMetricFamily, 'active_connections', 'active_connections',
      'Open connections of an amphora of a cluster, as Octavia has them.'))
+_SENT = (('packets', 'Packets of clients that a distributor sent to an '
+          'amphora of a cluster.'),
+         ('bytes', 'Bytes of the packets that a distributor sent to an '
+          'amphora of a cluster.'))
+# Seconds until distributors are asked again: each counts at all of its VIPs.
+_SENT_INTERVAL = 60
 _DISTRIBUTORS = (distributor_repo.ONLINE, distributor_repo.OFFLINE)
 
 
 class Figures:
-    """Reads the figures, in two statements."""
+    """Reads the figures, in two statements.
 
-    def __init__(self, engine):
+    And one more where distributors are asked.
+
+    :param ask: asks distributors, as traffic.ask(), without arguments.
+    :param clock: a monotonic clock, seconds.
+    """
+
+    def __init__(self, engine, ask, clock=time.monotonic):
         self._engine = engine
+        self._ask, self._clock = ask, clock
+        self._sent, self._sent_until = [], 0
 
     def read(self):
         """Return the figures, a list of metrics."""
@@ -90,7 +108,7 @@ class Figures:
             _gauge_by('distributor', 'distributor_active_vips', 'VIPs of '
                       'clusters that clients reach by this distributor.', (),
                       found.active_vips),
-            *self._read_traffic()]
+            *self._read_traffic(), *self._read_sent()]
 
     def _read_traffic(self):
         """Yield the figures that heartbeats of members tell."""
@@ -102,6 +120,29 @@ class Figures:
                 family.add_metric([one.load_balancer_id, one.amphora_id],
                                   getattr(one, field))
             yield family
+
+    def _read_sent(self):
+        """Yield the figures that distributors tell."""
+        if self._clock() >= self._sent_until:
+            self._sent = self._ask_for_sent()
+            self._sent_until = self._clock() + _SENT_INTERVAL
+        for number, (name, text) in enumerate(_SENT):
+            family = core.CounterMetricFamily(
+                f'{reading.PREFIX}cluster_member_{name}', text,
+                labels=['loadbalancer_id', 'amphora_id', 'distributor'])
+            for labels, counted in self._sent:
+                family.add_metric(labels, counted[number])
+            yield family
+
+    def _ask_for_sent(self):
+        load_balancers = {
+            one.id: one.load_balancer_id
+            for one in cluster_repo.get_all(self._engine)}
+        found = self._ask() if load_balancers else {}
+        return [([load_balancers[cluster_id], amphora_id, distributor],
+                 counted) for distributor, sent in found.items()
+                for (cluster_id, amphora_id), counted in sent.items()
+                if cluster_id in load_balancers]
 
 
 def _gauge_by(label, name, text, all_labels, found):

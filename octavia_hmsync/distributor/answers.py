@@ -101,12 +101,15 @@ _SIGHT_FIELDS: dict[str, _Raw] = {
               'description': 'When it became that, in seconds since the '
                              'epoch, by the clock of this node.'}}
 
-_COUNTED: dict[str, _Raw] = {
-    'id': {'type': 'string'}, 'slot': _COUNT,
-    'state': {'type': 'string', 'enum': list(schemas.STATES)},
+_SENT: dict[str, _Raw] = {
+    'id': {'type': 'string'},
     'packets': {**_COUNT, 'description': 'That it was sent, since the flows '
                                          'were made.'},
-    'bytes': _COUNT,
+    'bytes': _COUNT}
+
+_COUNTED: dict[str, _Raw] = {
+    **_SENT, 'slot': _COUNT,
+    'state': {'type': 'string', 'enum': list(schemas.STATES)},
     'pins': {**_COUNT, 'description': 'Connections that are remembered one '
                                       'by one, since a change of members.'}}
 
@@ -163,6 +166,9 @@ ANSWERS: dict[str, _Raw] = {
         sights={'type': 'array', 'items': _object(
             vip=schemas.VIP_ID, member={'type': 'string'},
             **_SIGHT_FIELDS)}),
+    'get_traffic': _object(vips={'type': 'array', 'items': _object(
+        id=schemas.VIP_ID,
+        members={'type': 'array', 'items': _object(**_SENT)})}),
     'list_vips': _object(vips={'type': 'array', 'items': _SUMMARY}),
     'get_vip': _object(
         **_SUMMARY_FIELDS, document=schemas.DOCUMENT,

@@ -61,6 +61,7 @@ def create_app(vips: vips_.Vips, restorer: restore.Restorer,
             ('GET', '/', api.get_versions),
             ('GET', '/v1/status', api.get_status),
             ('GET', '/v1/sights', api.get_sights),
+            ('GET', '/v1/traffic', api.get_traffic),
             ('GET', '/v1/vips', api.list_vips),
             ('GET', '/v1/vips/<vip_id>', api.get_vip),
             ('PUT', '/v1/vips/<vip_id>', api.put_vip),
@@ -121,6 +122,11 @@ class _API:
                 'whole': news.is_whole, 'sights': [
                     {'vip': sight.vip_id, 'member': sight.member_id,
                      **_show_sight(sight)} for sight in news.sights]}
+
+    def get_traffic(self) -> typing.Any:
+        return {'vips': [{'id': vip_id, 'members': [
+            {'id': member_id, **sent} for member_id, sent in members.items()]}
+            for vip_id, members in self._vips.read_traffic().items()]}
 
     def list_vips(self) -> typing.Any:
         return {'vips': [self._summarize(vip)
@@ -185,11 +191,11 @@ class _API:
 
     def _count(self, vip_id: str,
                document: doc.Document) -> dict[str, typing.Any]:
-        counted = self._vips.read_counters(vip_id)
+        counted = self._vips.read_counters(vip_id, document)
         nothing = {'packets': 0, 'bytes': 0, 'pins': 0}
         return {'members': [
             {'id': member.id, 'slot': member.slot, 'state': member.state,
-             **nothing, **counted['members'].get(member.mac, {})}
+             **counted['members'].get(member.mac, nothing)}
             for member in document.members],
             'claims': counted['claims']}
 

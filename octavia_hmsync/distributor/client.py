@@ -32,6 +32,8 @@ _Answer = dict[str, typing.Any]
 # Bytes of an answer: 256 members with their counters are 60 KiB, and each VIP
 # of a list takes 200 bytes.
 _LONGEST = 16 * 1024 * 1024
+# Seconds for an answer that takes some milliseconds for each VIP.
+_LONG = 10
 # Characters of a distributor's text to show to the operator.
 _DETAIL = 300
 
@@ -139,6 +141,23 @@ class Client:
         """Return the counters of a VIP; None if it is unknown."""
         return self._find(self._path('vips', vip_id, 'statistics'),
                           ('members',))
+
+    def get_traffic(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """Return what was sent to members.
+
+        :returns: {(id of a VIP, id of a member): (packets, bytes)}.
+        """
+        answer = self._ask('GET', self._path('traffic'), ('vips',),
+                           wait=_LONG)
+        try:
+            return {(vip['id'], member['id']): (int(member['packets']),
+                                                int(member['bytes']))
+                    for vip in answer['vips'] for member in vip['members']}
+        except (KeyError, TypeError, ValueError) as e:
+            raise exceptions.DistributorOtherVersion(
+                f'{self._who} does not say what it sent to members '
+                f'({type(e).__name__}): see whether this release can speak '
+                f'to its release') from e
 
     def get_sights(self, run: str | None = None, after: int = 0,
                    timeout: int = 0) -> _Answer:

@@ -122,8 +122,13 @@ class Backend(typing.Protocol):
     def list_vips(self) -> abc.Iterable[str]:
         """Return the ids of those that there is something of."""
 
-    def read_counters(self, vip_id: str) -> dict[str, typing.Any]:
-        """Return what went through."""
+    def read_traffic(self, vip_id: str, macs: list[str],
+                     ) -> dict[str, dict[str, int]]:
+        """Return packets and bytes that were sent to each member."""
+
+    def read_counters(self, vip_id: str, macs: list[str],
+                      ) -> dict[str, typing.Any]:
+        """Return what went through, and what is remembered."""
 
     def has_lost_flows(self) -> abc.Iterable[str]:
         """Return the ids of those whose apply() is undone."""
@@ -461,16 +466,32 @@ class Vips:
         """End that."""
         self._backend.stop()
 
-    def read_counters(self, vip_id: str) -> dict[str, typing.Any]:
+    def read_counters(self, vip_id: str,
+                      document: doc.Document) -> dict[str, typing.Any]:
         """Return what the backend counted for a VIP.
 
-        :raises UnknownVip: if there is none with a document.
-        :raises VswitchUnavailable: if nobody knows.
+        :raises VswitchUnavailable: if it does not tell.
         """
-        if self.get(vip_id).document is None:
-            raise exceptions.UnknownVip(
-                f'the VIP {vip_id} has no document; send it anew')
-        return self._backend.read_counters(vip_id)
+        return self._backend.read_counters(
+            vip_id, [member.mac for member in document.members if member.mac])
+
+    def read_traffic(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Return what was sent to the members of all VIPs.
+
+        :returns: {id of a VIP: {id of a member: packets and bytes}}, of VIPs
+                  that are in force.
+        :raises VswitchUnavailable: if the backend does not tell.
+        """
+        found = {}
+        for vip in self.list_all():
+            if vip.document is None or not vip.is_in_force:
+                continue
+            macs = {member.mac: member.id for member in vip.document.members
+                    if member.mac}
+            found[vip.id] = {
+                macs[mac]: sent for mac, sent in self._backend.read_traffic(
+                    vip.id, list(macs)).items()}
+        return found
 
     # What restore.py does, again and again.
 

@@ -5,6 +5,7 @@
 import functools
 
 from octavia_hmsync.cluster import announcer as cluster_announcer
+from octavia_hmsync.cluster.distribution import traffic
 from octavia_hmsync.cluster import figures as cluster_figures
 from octavia_hmsync.cluster import image_replacement
 from octavia_hmsync.cluster.keeping import threads as cluster_threads
@@ -116,7 +117,9 @@ class HouseKeepingExtension:
     def _make_reader(self):
         readers = (fleet.Fleet(self._conf, self._engine).read,
                    figures.Figures(self._engine).read,
-                   cluster_figures.Figures(self._engine).read)
+                   cluster_figures.Figures(
+                       self._engine, lambda: traffic.ask(
+                           self._conf, self._engine)).read)
         return lambda: [metric for read in readers for metric in read()]
 
     def _thread(self, name, function):

@@ -79,7 +79,9 @@ class TestProcess(DistributorTestCase):
         self.assertEqual(examples.RAW,
                          self.client.get_vip(IDS[0])['document'])
         self.assertEqual(
-            12, self.client.get_statistics(IDS[0])['members'][2]['packets'])
+            11, self.client.get_statistics(IDS[0])['members'][1]['packets'])
+        self.assertEqual({(IDS[0], examples.make_id(10 + n)): (10 + n, 1000)
+                          for n in range(2)}, self.client.get_traffic())
         self.client.delete_vip(IDS[0], 8)
         self.assertIsNone(self.client.get_vip(IDS[0]))
         self.assertIsNone(self.client.get_statistics(IDS[0]))

@@ -44,8 +44,8 @@ class ListMembers(common.LongLister):
             help='only members in this state')
         parser.add_argument(
             '--traffic', action='store_true',
-            help=f'show {", ".join(self.TRAFFIC_COLUMNS)} instead; the '
-                 f'distributors of these clusters are asked')
+            help=f'show {", ".join(self.TRAFFIC_COLUMNS)} instead; all '
+                 f'distributors are asked')
         return parser
 
     def take_action(self, parsed_args):
@@ -56,14 +56,13 @@ class ListMembers(common.LongLister):
 
         conf, engine = self.open_database(with_octavia=True)
         members = self._find(engine, parsed_args)
-        sent = traffic.ask(conf, engine,
-                           {member.cluster_id for member in members})
+        sent = traffic.ask(conf, engine).values()
         told = traffic_repo.get_all(engine)
         return self.TRAFFIC_COLUMNS, [
             (member.id, member.cluster_id, member.slot, member.state,
              member.amphora_id,
-             *sent.get((member.cluster_id, member.amphora_id or member.id),
-                       (None, None)),
+             *_sum(one.get((member.cluster_id,
+                            member.amphora_id or member.id)) for one in sent),
              *_show(told.get(member.id))) for member in members]
 
     @staticmethod
@@ -85,6 +84,10 @@ class ListMembers(common.LongLister):
              base.format_time(member.created_at),
              base.format_time(member.updated_at))
             for member in self._find(engine, parsed_args)]
+
+
+def _sum(sent):
+    return tuple(map(sum, zip(*filter(None, sent)))) or (None, None)
 
 
 def _show(traffic):

@@ -62,16 +62,23 @@ class Ofctl:
         self._run('bundle', bridge, '-', text='\n'.join((*lines, '')))
 
     def count(self, bridge, *matches):
-        """Count flows, without a process for it.
+        """Return how many flows there are of each match, a list.
+
+        As sum().
+        """
+        return [found.flows for found in self.sum(bridge, *matches)]
+
+    def sum(self, bridge, *matches):
+        """Sum up flows, without a process for it.
 
         :param bridge: its name.
         :param matches: of which flows, each an openflow.Match.
-        :returns: how many there are of each match, a list.
+        :returns: a wire.Sum of each match, a list.
         :raises VswitchUnavailable: saying what is wrong.
         """
         with contextlib.closing(wire.Line(self.get_socket(bridge),
                                           0)) as line:
-            return line.count(matches, self._timeout)
+            return line.sum(matches, self._timeout)
 
     def get_groups(self, bridge):
         """Return the ids of the groups of a bridge, as a set.

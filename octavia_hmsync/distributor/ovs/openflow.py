@@ -21,17 +21,22 @@ class Match(typing.NamedTuple):
     :param table: the number of their table; None for any.
     :param cookie: that of theirs.
     :param mask: the bits of it that count.
+    :param register: the number of a register of 64 bits that they match, and
+                     its content; None for all flows.
     """
 
     table: int | None = None
     cookie: int = 0
     mask: int = 0
+    register: tuple[int, int] | None = None
 
     def to_text(self) -> str:
         """Return it as ovs-ofctl takes it."""
         terms = [f'cookie={self.cookie:#x}/{self.mask:#x}']
         if self.table is not None:
             terms.append(f'table={self.table}')
+        if self.register is not None:
+            terms.append('xreg{}={:#x}'.format(*self.register))
         return ','.join(terms)
 
 

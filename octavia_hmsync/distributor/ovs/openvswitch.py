@@ -467,16 +467,30 @@ class OpenVSwitch:
         """Return the ids of all VIPs that this node has something of."""
         return self._bridges.list_vips()
 
-    def read_counters(self, vip_id):
+    def read_traffic(self, vip_id, macs):
+        """Return what was sent to members, since their flows were made.
+
+        :param vip_id: of the VIP.
+        :param macs: MAC addresses of the members, a list.
+        :returns: a dict from each of them to packets and bytes.
+        """
+        return {mac: {'packets': sent.packets, 'bytes': sent.bytes}
+                for mac, sent in zip(macs, self._ofctl.sum(
+                    bridges.Names.of(vip_id).bridge,
+                    *(sharing.match_sent(mac, pipeline.OUTPUT)
+                      for mac in macs)))}
+
+    def read_counters(self, vip_id, macs):
         """Return what went through the bridge of a VIP.
 
         :param vip_id: of the VIP.
+        :param macs: MAC addresses of its members, a list.
         :returns: a dict with members, a dict from the MAC address to packets,
                   bytes and pins; and claims, the number of frames by which
                   others said that the VIP were theirs.
         """
         bridge = bridges.Names.of(vip_id).bridge
-        members = self._read_output(bridge)
+        members = self.read_traffic(vip_id, macs)
         counts = self._ofctl.count(bridge, *(
             sharing.match_pins(mac, table) for mac in members
             for table in _PINS))
@@ -485,10 +499,6 @@ class OpenVSwitch:
         return {'members': members,
                 'claims': counters.sum_claims(self._ofctl.get_flows(
                     bridge, openflow.Match(pipeline.CLASSIFY)))}
-
-    def _read_output(self, bridge):
-        return counters.sum_output(self._ofctl.get_flows(
-            bridge, openflow.Match(pipeline.OUTPUT)))
 
     def look_at_load(self):
         """Look at how much there is of flows, and keep within the bounds.

@@ -27,7 +27,8 @@ SHARED, SHARE, COPY, HEARD = 32, 34, 36, 38
 
 # Registers: who gets the packet, and how it is pinned; whether the others are
 # to be told; whether they have been.
-OUT, PIN, IS_NEWS, IS_SHARED = 'xreg2', 'reg7', 'reg8', 'reg9'
+_OUT = 2
+OUT, PIN, IS_NEWS, IS_SHARED = f'xreg{_OUT}', 'reg7', 'reg8', 'reg9'
 OUT_MAC = 'OXM_OF_PKT_REG2[0..47]'
 # Of a pin that may be of one of several: the others. What else these are for
 # does not matter to who has a pin.
@@ -81,6 +82,14 @@ def get_pin_cookie(mac: str, kind: int = 0) -> int:
     :param kind: YOUNG or OLD; of neither, it is part of both.
     """
     return kind << 48 | to_number(mac)
+
+
+def match_sent(mac: str, table: int) -> openflow.Match:
+    """Return what matches the flow of a table that sends to a member.
+
+    :param mac: its MAC address.
+    """
+    return openflow.Match(table, register=(_OUT, to_number(mac)))
 
 
 def match_pins(mac: str, table: int = PINS) -> openflow.Match:

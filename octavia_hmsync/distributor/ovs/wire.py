@@ -15,6 +15,7 @@ import select
 import socket
 import struct
 import time
+import typing
 
 from octavia_hmsync.distributor.ovs import openflow
 from octavia_hmsync import exceptions
@@ -23,7 +24,7 @@ _VERSION = 4
 _HELLO, _ERROR, _ECHO_REQUEST, _ECHO_REPLY, _SET_CONFIG = 0, 1, 2, 3, 9
 _PACKET_IN, _PACKET_OUT, _FLOW_MOD, _METER_MOD = 10, 13, 14, 29
 _STATISTICS_REQUEST, _STATISTICS_REPLY, _AGGREGATE = 18, 19, 2
-_AGGREGATED = struct.Struct('!H6x16xI4x')
+_AGGREGATED = struct.Struct('!H6xQQI4x')
 _ALL_TABLES = 0xff
 # Of a meter: it counts packets, has a burst and is counted; its one band
 # drops. Of an error: what failed, and that the meter is there already.
@@ -31,6 +32,9 @@ _ADD, _METER_FLAGS, _DROP, _BAND_LENGTH = 0, 2 | 4 | 8, 1, 16
 _METER_FAILED, _METER_EXISTS = 12, 1
 # Of flows: those with any port and group, and a match of nothing.
 _DELETE, _ANY, _OXM, _EMPTY = 3, 0xffffffff, 1, 4
+# What matches a register of 64 bits: class, number, length and content.
+_REGISTERS = 0x8001
+_REGISTER = struct.Struct('!HBBQ')
 _HEADER = struct.Struct('!BBHI')
 _CODES = struct.Struct('!HH')
 _METERS, _EMPTIED, _COUNTED = b'meters', b'emptied', b'counted'
@@ -71,16 +75,26 @@ def make_delete(table: int) -> bytes:
         _ANY, 0, 0, _OXM, _EMPTY))
 
 
-def make_count(match: openflow.Match, number: int) -> bytes:
-    """Return what asks how many flows there are.
+class Sum(typing.NamedTuple):
+    """What there is of some flows, and what they have counted."""
+
+    packets: int
+    bytes: int
+    flows: int
+
+
+def make_sum(match: openflow.Match, number: int) -> bytes:
+    """Return what asks for the Sum of flows.
 
     :param match: which of them.
     :param number: that the answer has.
     """
     table = _ALL_TABLES if match.table is None else match.table
+    fields = b'' if match.register is None else _REGISTER.pack(
+        _REGISTERS, match.register[0] << 1, 8, match.register[1])
     return make_message(_STATISTICS_REQUEST, struct.pack(
-        '!HH4xB3xII4xQQHH4x', _AGGREGATE, 0, table, _ANY, _ANY, match.cookie,
-        match.mask, _OXM, _EMPTY), number)
+        '!HH4xB3xII4xQQHH', _AGGREGATE, 0, table, _ANY, _ANY, match.cookie,
+        match.mask, _OXM, _EMPTY + len(fields)) + (fields or bytes(4)), number)
 
 
 def read_packet_in(body: bytes) -> bytes | None:
@@ -100,14 +114,14 @@ class Heard:
     :ivar marks: that it has come to, see Line.send().
     :ivar is_more: whether there may be more.
     :ivar errors: what it refused, pairs of a type and a code of OpenFlow.
-    :ivar counts: how many flows there are, by the number of the question.
+    :ivar sums: of flows, by the number of the question.
     """
 
     frames: list[bytes]
     marks: list[bytes]
     is_more: bool = False
     errors: list[tuple[int, int]] = dataclasses.field(default_factory=list)
-    counts: dict[int, int] = dataclasses.field(default_factory=dict)
+    sums: dict[int, Sum] = dataclasses.field(default_factory=dict)
 
 
 class Line:
@@ -207,21 +221,21 @@ class Line:
         self._write(make_delete(table) + make_message(_ECHO_REQUEST, _EMPTIED))
         self.wait_for(_EMPTIED, timeout)
 
-    def count(self, matches: abc.Sequence[openflow.Match],
-              timeout: float) -> list[int]:
-        """Count flows.
+    def sum(self, matches: abc.Sequence[openflow.Match],
+            timeout: float) -> list[Sum]:
+        """Sum up flows.
 
         :param matches: which ones.
         :param timeout: seconds.
-        :returns: how many there are of each match.
+        :returns: a Sum of each match.
         """
         self._write(b''.join(
-            make_count(match, number) for number, match in enumerate(matches)
+            make_sum(match, number) for number, match in enumerate(matches)
         ) + make_message(_ECHO_REQUEST, _COUNTED))
-        counts = self.wait_for(_COUNTED, timeout).counts
-        if len(counts) < len(matches):
+        sums = self.wait_for(_COUNTED, timeout).sums
+        if len(sums) < len(matches):
             raise self._fail('it does not say how many flows there are')
-        return [counts[number] for number in range(len(matches))]
+        return [sums[number] for number in range(len(matches))]
 
     def wait_for(self, mark: bytes, timeout: float) -> Heard:
         """Wait until a mark is heard of. Frames that come before are lost.
@@ -237,7 +251,7 @@ class Line:
         while True:
             heard = self.receive()
             before.errors += heard.errors
-            before.counts |= heard.counts
+            before.sums |= heard.sums
             if mark in heard.marks:
                 return before
             left = deadline - time.monotonic()
@@ -262,7 +276,7 @@ class Line:
             elif kind == _ERROR and len(body) >= _CODES.size:
                 heard.errors.append(_CODES.unpack_from(body))
             elif kind == _STATISTICS_REPLY and len(body) == _AGGREGATED.size:
-                _, heard.counts[number] = _AGGREGATED.unpack(body)
+                heard.sums[number] = Sum(*_AGGREGATED.unpack(body)[1:])
             elif kind == _ECHO_REPLY:
                 heard.marks.append(body)
             elif kind == _ECHO_REQUEST:

@@ -93,13 +93,19 @@ class Backend:
                 for name in os.listdir(self.directory)
                 if name.startswith('vip-')]
 
-    def read_counters(self, vip_id):
-        self._call('read_counters', vip_id)
+    def read_traffic(self, vip_id, macs):
+        self._call('read_traffic', vip_id)
         document = json.loads(self._read(f'vip-{vip_id}'))['document']
+        slots = {member['mac']: member['slot']
+                 for member in document['members']}
+        return {mac: {'packets': 10 + slots[mac], 'bytes': 1000}
+                for mac in macs}
+
+    def read_counters(self, vip_id, macs):
+        self._call('read_counters', vip_id)
         return {'members': {
-            member['mac']: {'packets': 10 + member['slot'], 'bytes': 1000,
-                            'pins': 1}
-            for member in document['members'] if member['slot'] % 2 == 0},
+            mac: {**sent, 'pins': 1}
+            for mac, sent in self.read_traffic(vip_id, macs).items()},
             'claims': 2}
 
     def dial(self, vip_id):

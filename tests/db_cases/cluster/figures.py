@@ -28,7 +28,13 @@ class ClusterFiguresCases(base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
-        self.subject = figures.Figures(self.engine)
+        self.sent, self.now, self.asked = {}, 0, 0
+        self.subject = figures.Figures(self.engine, self.ask,
+                                       lambda: self.now)
+
+    def ask(self):
+        self.asked += 1
+        return self.sent
 
     def values(self):
         """{name: number}, or {name: {label: number}} without zeros."""
@@ -70,6 +76,31 @@ class ClusterFiguresCases(base.DatabaseTestCase):
         version = cluster_repo.get(self.engine, cluster_id).version
         for vip in vip_repo.get_of_cluster(self.engine, cluster_id):
             vip_repo.record_applied(self.engine, vip.id, version, vip.active)
+
+    def test_sent(self):
+        """By each distributor, which is asked once in a minute."""
+        self.values()
+        self.assertEqual(0, self.asked)
+        self.now += 60
+        self.make()
+        self.sent = {'network1': {('cluster1', 'amp10'): (2 ** 33, 2 ** 40),
+                                  ('cluster9', 'amp90'): (5, 6)},
+                     'network2': {('cluster1', 'amp10'): (3, 4)}}
+        of = cluster_calls.new(1).load_balancer_id
+        for number, name in enumerate(('packets', 'bytes')):
+            found, = [one for one in self.subject.read()
+                      if one.name == f'{reading.PREFIX}cluster_member_{name}']
+            self.assertEqual(
+                [({'loadbalancer_id': of, 'amphora_id': 'amp10',
+                   'distributor': distributor}, counts[number])
+                 for distributor, counts in (
+                     ('network1', (2 ** 33, 2 ** 40)),
+                     ('network2', (3, 4)))],
+                [(one.labels, one.value) for one in found.samples])
+        self.assertEqual(1, self.asked)
+        self.now += 60
+        self.subject.read()
+        self.assertEqual(2, self.asked)
 
     def test_traffic(self):
         """Of each member, at all of its listeners."""
@@ -210,6 +241,8 @@ class ClusterFiguresCases(base.DatabaseTestCase):
 
     def test_two_statements(self):
         self.make()
+        # Distributors were asked a moment ago.
+        self.subject.read()
         with self.count_statements() as statements:
             self.subject.read()
         self.assertEqual(2, len(statements), statements)

@@ -361,5 +361,10 @@ class Vip:
         return openvswitch.bridges.Names.of(self.id).peer
 
     def count_pins(self, node=None):
-        counters = (node or self.active).distributor.read_counters(self.id)
-        return sum(one['pins'] for one in counters['members'].values())
+        return sum(one['pins'] for one in self.read_counters(node).values())
+
+    def read_counters(self, node=None):
+        """Return what went to members, by MAC address."""
+        node = node or self.active
+        return node.distributor.read_counters(self.id, [
+            member.mac for member in self.document(node).members])['members']

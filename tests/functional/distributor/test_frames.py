@@ -155,7 +155,7 @@ class TestFrames(FramesTestCase):
         for _ in range(3):
             distributor.check()
             distributor.announce(VIP_A)
-            distributor.read_counters(VIP_A)
+            distributor.read_counters(VIP_A, [])
         self.assertEqual([], distributor.has_lost_flows())
         self.assertEqual([], [
             line for line in self.node.vswitch.vswitchd.log().splitlines()
@@ -164,7 +164,7 @@ class TestFrames(FramesTestCase):
     def test_claims(self):
         """Somebody else who says that the VIP were its own is counted."""
         def count():
-            return self.node.distributor.read_counters(VIP_A)['claims']
+            return self.node.distributor.read_counters(VIP_A, [])['claims']
 
         before = count()
         mac = self.client.mac

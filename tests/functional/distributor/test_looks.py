@@ -534,7 +534,7 @@ class TestLooks(base.BaseTestCase):
             fabric.Connection(client).member for _ in range(60)})
 
     def count_claims(self):
-        return self.node.distributor.read_counters(VIP_ID)['claims']
+        return self.node.distributor.read_counters(VIP_ID, [])['claims']
 
     def test_flood_of_claims(self):
         """Of many the process is given one in a while; all are counted."""

@@ -143,10 +143,21 @@ class TestAPI(APITestCase):
                 {'id': examples.make_id(10), 'slot': 0, 'state': 'ACTIVE',
                  'packets': 10, 'bytes': 1000, 'pins': 1},
                 {'id': examples.make_id(11), 'slot': 1, 'state': 'DRAINING',
-                 'packets': 0, 'bytes': 0, 'pins': 0},
+                 'packets': 11, 'bytes': 1000, 'pins': 1},
                 {'id': examples.make_id(12), 'slot': 2, 'state': 'DEAD',
-                 'packets': 12, 'bytes': 1000, 'pins': 1}]},
+                 'packets': 0, 'bytes': 0, 'pins': 0}]},
             self.ask('GET', f'{PATH}/statistics'))
+
+    def test_traffic(self):
+        self.assertEqual({'vips': []}, self.ask('GET', '/v1/traffic'))
+        self.put()
+        expected = {'vips': [{'id': VIP_ID, 'members': [
+            {'id': examples.make_id(10 + n), 'packets': 10 + n,
+             'bytes': 1000} for n in range(2)]}]}
+        self.assertEqual(expected, self.ask('GET', '/v1/traffic'))
+        self.order('fail-read_traffic', 'it hangs')
+        self.refused(self.ask('GET', '/v1/traffic', 503),
+                     'VSWITCH_UNAVAILABLE', 'it hangs')
 
     def test_sights(self):
         member = examples.make_id(10)

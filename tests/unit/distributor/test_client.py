@@ -220,7 +220,11 @@ class TestClient(ClientTestCase):
                  {'document': {}, 'members': []}, ...),
                 (lambda: self.client.get_statistics(VIP_ID),
                  f'GET /v1/vips/{VIP_ID}/statistics',
-                 {'members': []}, ...)):
+                 {'members': []}, ...),
+                (self.client.get_traffic, 'GET /v1/traffic',
+                 {'vips': [{'id': VIP_ID, 'members': [
+                     {'id': 'a', 'packets': 7, 'bytes': 900}]}]},
+                 {(VIP_ID, 'a'): (7, 900)})):
             with self.subTest(line):
                 self.server.answer = http(200, answer)
                 self.assertEqual(answer if expected is ... else expected,
@@ -231,6 +235,13 @@ class TestClient(ClientTestCase):
         self.server.answer = http(404, {'error': 'x', 'code': 'UNKNOWN_VIP'})
         self.assertIsNone(self.client.get_vip(VIP_ID))
         self.assertIsNone(self.client.get_statistics(VIP_ID))
+
+    def test_traffic_of_another_release(self):
+        for members in (7, [{'id': 'a'}]):
+            self.server.answer = http(200, {'vips': [
+                {'id': VIP_ID, 'members': members}]})
+            self.fails(exceptions.DistributorOtherVersion,
+                       'does not say what it sent', self.client.get_traffic)
 
     def test_conflict(self):
         self.server.answer = http(409, {

@@ -256,10 +256,13 @@ class TestVips(distributors.DistributorTestCase):
         self.assertEqual(16, self.version())
 
     def test_counters(self):
-        self.assertRaises(exceptions.UnknownVip, self.vips.read_counters,
-                          VIP_ID)
+        self.assertEqual({}, self.vips.read_traffic())
         self.put()
-        self.assertEqual(2, self.vips.read_counters(VIP_ID)['claims'])
+        self.assertEqual(2, self.vips.read_counters(
+            VIP_ID, self.vips.get(VIP_ID).document)['claims'])
+        self.assertEqual({VIP_ID: 2}, {
+            vip_id: len(sent)
+            for vip_id, sent in self.vips.read_traffic().items()})
 
     def test_transition(self):
         """What a change of members leaves is remembered, and ends."""

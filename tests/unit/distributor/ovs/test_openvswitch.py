@@ -86,6 +86,15 @@ class FakeFlows:
     def wait_for_cache(self):
         self.waits.append(self.calls)
 
+    def sum(self, bridge, *matches):
+        self._check()
+        lines = self.flows.get(bridge, {})
+        return [wire.Sum(len(found), 60 * len(found), len(found)) for found in
+                [[key for key in lines if 'xreg{}={:#x}'.format(
+                    *match.register) in key and
+                    key.startswith(f'table={match.table},')]
+                 for match in matches]]
+
     def count(self, bridge, *matches):
         self._check()
         return [self.learned.get((bridge, match.table), 0)
@@ -678,7 +687,8 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.assertEqual(
             {'claims': 4, 'members': {
                 documents.mac(n): {'packets': 1, 'bytes': 60, 'pins': 0}
-                for n in range(2)}}, self.vswitch.read_counters(VIP))
+                for n in range(2)}}, self.vswitch.read_counters(
+                    VIP, [documents.mac(n) for n in range(2)]))
 
 
 class TestAnnouncer(base.BaseTestCase):

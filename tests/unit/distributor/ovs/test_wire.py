@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavia_hmsync.distributor.ovs import openflow
+from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync.distributor.ovs import wire
 from octavia_hmsync import exceptions
 from tests.unit import base
@@ -99,25 +100,32 @@ class TestLine(base.TestCase):
             '0001 0004 00000000') + wire.make_message(2, b'emptied'),
             self.vswitch.recv(4096))
 
-    def test_count(self):
-        """As Open vSwitch answers, of two cookies."""
+    def test_sum(self):
+        """As Open vSwitch answers, of two cookies and a register."""
         def answer(number, flows):
             return wire.make_message(19, struct.pack(
                 '!HH4xQQI4x', 2, 0, 7, 420, flows), number)
 
         done = wire.make_message(3, b'counted')
-        self.vswitch.send(answer(1, 3) + answer(0, 90) + done)
-        self.assertEqual([90, 3], self.line.count(
-            [openflow.PROGRAMS, openflow.Match(20, 5, (1 << 64) - 1)], 60))
+        self.vswitch.send(answer(1, 3) + answer(0, 90) + answer(2, 1) + done)
+        self.assertEqual([(7, 420, 90), (7, 420, 3), (7, 420, 1)],
+                         self.line.sum([
+                             openflow.PROGRAMS,
+                             openflow.Match(20, 5, (1 << 64) - 1),
+                             sharing.match_sent('fa:16:3e:00:01:02', 70)],
+                             60))
         fixed = '000000 ffffffff ffffffff 00000000'
         self.assertEqual(bytes.fromhex(
             f'04120038 00000000 0002 0000 00000000 ff {fixed}'
             f'6d00000000000000 ff00000000000000 0001 0004 00000000'
             f'04120038 00000001 0002 0000 00000000 14 {fixed}'
-            f'0000000000000005 ffffffffffffffff 0001 0004 00000000') +
+            f'0000000000000005 ffffffffffffffff 0001 0004 00000000'
+            f'04120040 00000002 0002 0000 00000000 46 {fixed}'
+            f'0000000000000000 0000000000000000 0001 0010 80010408'
+            f'0000fa163e000102') +
             wire.make_message(2, b'counted'), self.vswitch.recv(4096))
         self.vswitch.send(answer(0, 90) + done)
-        self.assertRaises(exceptions.VswitchUnavailable, self.line.count,
+        self.assertRaises(exceptions.VswitchUnavailable, self.line.sum,
                           [openflow.Match(1), openflow.Match(2)], 60)
 
     @given(st.lists(st.integers(1, 200), max_size=20), st.data())
