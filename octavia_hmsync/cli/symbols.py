@@ -11,6 +11,7 @@ for their subject.
 import ast
 import importlib
 from importlib import resources
+from importlib import util
 
 from octavia_hmsync import exceptions
 from octavia_hmsync import version
@@ -25,6 +26,11 @@ def check():
     :raises WrongOctavia: if Octavia lacks names that compat imports.
     :raises BrokenOctavia: if Octavia itself cannot be imported.
     """
+    if not util.find_spec('octavia'):
+        raise exceptions.BrokenOctavia(
+            'Octavia is not installed in this environment: install '
+            'octavia-hmsync[controller] in that of Octavia, and run it there. '
+            'Only "image clone" works without it.')
     missing, broken = find_problems()
     if broken:
         # First, because it may be why other names are missing.

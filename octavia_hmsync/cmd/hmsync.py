@@ -12,9 +12,15 @@ import os
 import sys
 import warnings
 
-from cliff import app
-from cliff import command
-from cliff import commandmanager
+try:
+    from cliff import app
+    from cliff import command
+    from cliff import commandmanager
+except ModuleNotFoundError as e:
+    # As on network nodes.
+    sys.exit(f"octavia-hmsync needs {e.name}, which is not installed here: "
+             f"install octavia-hmsync[controller] beside Octavia, or "
+             f"octavia-hmsync[client] for 'image clone' alone.")
 
 from octavia_hmsync.cli import symbols
 from octavia_hmsync import exceptions
@@ -102,8 +108,11 @@ class HMSyncApp(app.App):
 
     def __init__(self):
         super().__init__(
-            description='Manage the synchronization of health manager '
-                        'addresses to amphorae.',
+            description='Look after the amphorae of Octavia: "sync", "health '
+                        'manager", "amphora" and "generation" are for the '
+                        'list of health managers; "network" for the '
+                        'management network; "image" for image upgrades; '
+                        '"cluster" and "distributor" for clusters.',
             version=version.version_string(),
             command_manager=CommandManager('octavia_hmsync.cli'),
             deferred_help=True)
@@ -185,14 +194,19 @@ def _run(argv):
             warnings.simplefilter('ignore')
         try:
             return HMSyncApp().run(argv)
-        except (AttributeError, ImportError):
+        except (AttributeError, ImportError) as failure:
             # Perhaps the command could not even be imported.
             try:
                 symbols.check()
             except exceptions.HMSyncException as e:
                 sys.stderr.write(f'{e}\n')
                 return _USAGE if others[:2] == ['upgrade', 'check'] else 1
-            raise
+            if not isinstance(failure, ModuleNotFoundError):
+                raise
+            sys.stderr.write(
+                f'octavia-hmsync needs {failure.name}, which is not installed '
+                f'here: install octavia-hmsync[controller].\n')
+            return 1
 
 
 if __name__ == '__main__':

@@ -18,6 +18,7 @@ import tarfile
 import tempfile
 
 import fixtures
+from packaging import requirements
 import testtools
 
 from octavia_hmsync.db import models
@@ -28,6 +29,9 @@ from tests.unit import test_project
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DATA = 'share/octavia-hmsync'
 _TIMEOUT = 600
+# The tag from which the package is built.
+VERSION = '1.0.0'
+EXTRAS = ('controller', 'ovn', 'distributor')
 
 _OCTAVIA_TABLES = ('amphora', 'amphora_health', 'load_balancer')
 # Those to which it adds rows.
@@ -110,6 +114,9 @@ def copy_tree(directory):
     run(*git, 'add', '-A', cwd=TOP)
     run(*git, 'commit', '-q', '-m', 'All')
     run('git', 'clone', '-q', directory / 'repository', directory / 'tree')
+    # As a release has it: an annotated tag.
+    run('git', '-C', directory / 'tree', '-c', 'user.name=test',
+        '-c', 'user.email=test@localhost', 'tag', '-m', VERSION, VERSION)
     return directory / 'tree'
 
 
@@ -130,14 +137,81 @@ class TestPackaging(testtools.TestCase):
         (cls.wheel,) = (cls.directory / 'dist').glob('*.whl')
         cls.version = cls.wheel.name.split('-')[1]
         cls.venv = cls.directory / 'venv'
-        (packed,) = metadata.distributions(path=[str(cls.wheel)])
-        virtualenv.make_linked(cls.venv, packed.requires)
+        virtualenv.make_linked(cls.venv, cls.read_requirements(*EXTRAS))
 
     @classmethod
-    def pip(cls, *arguments):
+    def read_requirements(cls, *extras):
+        """Return what the wheel requires with some of its extras."""
+        (packed,) = metadata.distributions(path=[str(cls.wheel)])
+        wanted = [requirements.Requirement(line) for line in packed.requires]
+        return [f'{each.name}{each.specifier}' for each in wanted
+                if not each.marker or any(
+                    each.marker.evaluate({'extra': e}) for e in extras)]
+
+    def pip(self, *arguments, venv=None, **variables):
         return run(sys.executable, '-m', 'pip', '--python',
-                   cls.venv / 'bin' / 'python', *arguments, '-q',
-                   env=environment())
+                   (venv or self.venv) / 'bin' / 'python', *arguments, '-q',
+                   env=environment(**variables))
+
+    def make_venv(self, extra):
+        """Make an environment of one extra, with the package in it."""
+        venv = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        virtualenv.make_linked(venv, self.read_requirements(extra))
+        self.pip('install', '--no-deps', self.wheel, venv=venv)
+        self.pip('check', venv=venv)
+        return venv
+
+    def start(self, venv, program, *arguments):
+        """Return (exit code, stdout, stderr) of a program there."""
+        done = subprocess.run(
+            [venv / 'bin' / program, *arguments], text=True, cwd=venv,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT,
+            env=environment(HOME=str(venv)))
+        return done.returncode, done.stdout, done.stderr
+
+    def test_tag(self):
+        """A tag is all that a release needs."""
+        self.assertEqual(VERSION, self.version)
+        with tarfile.open(self.sdist) as archive:
+            (log,) = [m for m in archive if m.name.endswith('/ChangeLog')]
+            self.assertIn(f'\n{VERSION}\n-----\n',
+                          archive.extractfile(log).read().decode())
+
+    def test_line_of_the_pages(self):
+        """What it requires is linked already."""
+        for page in ('README.rst', 'doc/source/install/packages.rst'):
+            self.assertIn("$ pip install './octavia-hmsync[controller]'\n",
+                          (TOP / page).read_text())
+        self.pip('install', '--no-deps', f'{self.tree}[controller]')
+        self.assertEqual(f'octavia-hmsync {VERSION}', self.run_installed(
+            'octavia-hmsync', '--version').strip())
+        self.pip('uninstall', '--yes', 'octavia-hmsync')
+
+    def test_distributor(self):
+        """Network nodes get no Octavia, and are told so in one line."""
+        venv = self.make_venv('distributor')
+        self.assertEqual(
+            (0, f'{VERSION}\n', ''),
+            self.start(venv, 'octavia-hmsync-distributor', '--version'))
+        for argument in ('--help', '--version'):
+            code, out, err = self.start(venv, 'octavia-hmsync', argument)
+            self.assertEqual((1, '', 1), (code, out, err.count('\n')), err)
+            self.assertIn('needs cliff, which is not installed here', err)
+
+    def test_client(self):
+        """Tenants get image clone, without Octavia."""
+        venv = self.make_venv('client')
+        code, out, err = self.start(
+            venv, 'octavia-hmsync', 'image', 'clone', 'create', '--help')
+        self.assertEqual((0, ''), (code, err))
+        self.assertIn('--without-floating-ip', out)
+        code, out, err = self.start(
+            venv, 'octavia-hmsync', 'image', 'clone', 'list')
+        self.assertEqual((1, '', 1), (code, out, err.count('\n')), err)
+        self.assertIn('No credentials of OpenStack can be used', err)
+        code, out, err = self.start(venv, 'octavia-hmsync', 'sync', 'status')
+        self.assertEqual((1, '', 1), (code, out, err.count('\n')), err)
+        self.assertIn('Octavia is not installed in this environment', err)
 
     def test_beside_packages_of_a_distribution(self):
         """As install/distributions.rst has it: a directory and a variable.

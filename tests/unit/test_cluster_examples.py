@@ -73,7 +73,9 @@ class TestKolla(unit_base.TestCase):
         for kind, package in (('deb', 'openvswitch-switch'),
                               ('rpm', 'openvswitch${KOLLA_RPM_OVS_VERSION}')):
             self.assertEqual(f'[&#39;{package}&#39;]'
-                             f'[&#39;octavia-hmsync&#39;]', render(kind))
+                             '[&#39;octavia-hmsync[controller,distributor]'
+                             '&#39;]',
+                             render(kind))
 
     def test_unit(self):
         """It starts the process with what that reads and writes."""

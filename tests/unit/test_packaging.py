@@ -67,14 +67,19 @@ LAYERS = {
 # What runs on network nodes is for clusters alone.
 ONLY_FOR = {'distributor': ('cluster', 'cmd')}
 
-# Requirements that no module imports, and who needs them instead.
-NOT_IMPORTED = {
-    'pbr': 'builds the package',
-}
-
 # What tools/draw_dashboard.py draws with, and what the plugin is measured
 # beside in benchmarks; tox.ini has them for that alone.
 NOT_TESTED = {'matplotlib', 'httpx', 'os_ken', 'tooz'}
+
+# Runs before a statement, as where some modules are not installed.
+WITHOUT = '''
+import sys
+class Refuses:
+    def find_spec(self, name, *args):
+        if name in {refused!r}:
+            raise ModuleNotFoundError(name + ' is not installed', name=name)
+sys.meta_path.insert(0, Refuses())
+'''
 
 
 def modules():
@@ -134,10 +139,23 @@ def entry_points():
 
 
 def requirements(file='requirements.txt'):
-    for line in (TOP / file).read_text().splitlines():
-        match = re.match(r'[A-Za-z0-9._-]+', line)
+    return get_names((TOP / file).read_text())
+
+
+def get_names(text):
+    """Yield the name of each requirement in a text."""
+    for line in text.splitlines():
+        match = re.match(r'[A-Za-z0-9._-]+', line.strip())
         if match:
             yield normalized(match.group())
+
+
+def extras():
+    """Return {extra: names of its requirements}."""
+    parser = configparser.ConfigParser(delimiters=('=',))
+    parser.read(TOP / 'setup.cfg')
+    return {name: set(get_names(text))
+            for name, text in parser['extras'].items()}
 
 
 def normalized(distribution):
@@ -161,37 +179,84 @@ class TestEntryPoints(base.BaseTestCase):
 
 
 class TestRequirements(base.BaseTestCase):
+    """Each part requires what its modules import, and nothing else."""
 
     def setUp(self):
         super().setUp()
-        distributions = metadata.packages_distributions()
-        self.imported = set()
-        self.unknown = set()
-        for _, tree in modules():
-            for _, name in imports(tree):
-                self._add(name, distributions)
+        self.modules = dict(modules())
+        self.distributions = metadata.packages_distributions()
 
-    def _add(self, name, distributions):
-        top = name.split('.')[0]
-        if top == PACKAGE or top in sys.stdlib_module_names:
-            return
-        found = {normalized(d) for d in distributions.get(top, ())}
-        if found:
-            self.imported |= found
-        else:
-            self.unknown.add(name)
+    def find(self, *starts, without=()):
+        """Return what modules import, and those that they import, and so on.
 
-    def test_each_requirement_is_imported(self):
-        needless = set(requirements()) - self.imported - set(NOT_IMPORTED)
-        self.assertEqual(set(), needless)
+        :param starts: prefixes of modules, below the package.
+        :param without: prefixes of those that are left alone.
+        :returns: names of distributions.
+        """
+        def chosen(prefixes):
+            return {name for name in self.modules for prefix in prefixes
+                    if f'{name}.'.startswith(f'{PACKAGE}.{prefix}')}
 
-    def test_each_import_is_required(self):
-        self.assertEqual(set(), self.unknown)
-        self.assertEqual(set(), self.imported - set(requirements()))
+        left_alone = chosen(without)
+        pending, seen, found = chosen(starts) - left_alone, set(), set()
+        while pending:
+            module = pending.pop()
+            seen.add(module)
+            for _, name in imports(self.modules[module]):
+                top = name.partition('.')[0]
+                if top == PACKAGE:
+                    pending |= ({name, name.rpartition('.')[0]} &
+                                self.modules.keys()) - seen - left_alone
+                elif top not in sys.stdlib_module_names:
+                    self.assertIn(top, self.distributions, module)
+                    found |= {normalized(each)
+                              for each in self.distributions[top]}
+        return found
+
+    def test_each_extra(self):
+        ovn = 'cluster.distribution.ovn.'
+        self.assertEqual({
+            'distributor': self.find('cmd.distributor.', 'distributor.ovs.'),
+            'client': self.find('cmd.hmsync.', 'image.cli.clone.'),
+            'ovn': {'ovs', 'ovsdbapp'},
+            'controller': self.find('', without=(
+                'cmd.distributor.', 'distributor.', ovn)) | self.find(
+                    'distributor.client.'),
+        }, extras())
+        self.assertEqual(set(), self.find(ovn) - extras()['controller'] -
+                         extras()['ovn'])
+
+    def test_of_all(self):
+        self.assertEqual({'pbr'}, set(requirements()))
+
+    def load(self, refused, statement):
+        """Run a statement where some modules are not installed."""
+        done = subprocess.run(
+            [sys.executable, '-W', 'ignore', '-c',
+             WITHOUT.format(refused=refused) + statement], text=True, cwd=TOP,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual((0, ''), (done.returncode, done.stdout))
+
+    def test_distributor_without_the_rest(self):
+        self.load(
+            ('octavia', 'openstack', 'keystoneauth1', 'sqlalchemy', 'oslo_db',
+             'oslo_messaging', 'alembic', 'taskflow', 'cliff', 'psutil',
+             'rich', 'prometheus_client', 'packaging', 'tenacity'),
+            'import octavia_hmsync.cmd.distributor\n'
+            'import octavia_hmsync.distributor.ovs.openvswitch\n')
+
+    def test_controller_without_the_rest(self):
+        """Also without OVN's libraries: they are imported where it is used."""
+        self.load(('flask', 'gunicorn', 'werkzeug', 'ovs', 'ovsdbapp'), (
+            'from importlib import metadata\n'
+            'for each in metadata.distribution("octavia-hmsync").entry_points:'
+            '\n    if "distributor:" not in each.value and '
+            '".distributor." not in each.value:\n        each.load()\n'))
 
     def test_each_import_of_the_tests_is_required(self):
         distributions = metadata.packages_distributions()
-        named = {*requirements(), *requirements('test-requirements.txt')}
+        named = {*requirements(), *requirements('test-requirements.txt'),
+                 *set().union(*extras().values())}
         own = {PACKAGE, *TEST_DIRECTORIES, *(
             path.stem for directory in ('tools', 'tests/cloud/site')
             for path in (TOP / directory).glob('*.py'))}
@@ -205,9 +270,6 @@ class TestRequirements(base.BaseTestCase):
         self.assertIn('testtools', found)
         self.assertEqual({}, {top: names for top, names in found.items()
                               if not names & named})
-
-    def test_no_stale_exception(self):
-        self.assertEqual(set(), set(NOT_IMPORTED) & self.imported)
 
 
 class TestImports(base.BaseTestCase):

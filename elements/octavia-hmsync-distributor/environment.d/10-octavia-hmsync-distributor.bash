@@ -1,2 +1,3 @@
+export DIB_REPOLOCATION_octavia_hmsync=${DIB_REPOLOCATION_octavia_hmsync:-${OCTAVIA_HMSYNC_REPO:?is the Git repository of octavia-hmsync: set it}}
 export DIB_HMSYNC_RELEASE=${DIB_HMSYNC_RELEASE:-2026.1}
 export DIB_CLOUD_INIT_DATASOURCES=${DIB_CLOUD_INIT_DATASOURCES:-ConfigDrive}

@@ -2,7 +2,8 @@
 
 """Commands on clones: a tenant's own way to another image.
 
-They need neither octavia.conf nor Octavia, only OpenStack credentials.
+They need neither octavia.conf nor Octavia, only OpenStack credentials. The
+same classes are "openstack loadbalancer clone ...".
 """
 
 import typing
@@ -24,22 +25,28 @@ _BUILD = 600
 class _CloneMixin(command.Command):
     """For commands that use the two APIs."""
 
-    # The application of cmd.hmsync.
+    # The application of cmd.hmsync, or the shell of python-openstackclient.
     app: typing.Any
     # Whether the command takes one load balancer as its argument.
     takes_one = True
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            '--os-cloud', metavar='<cloud>',
-            help='a cloud of clouds.yaml (default: OS_CLOUD, or what the '
-                 'OS_* variables say)')
+        if not self._openstackclient:
+            parser.add_argument(
+                '--os-cloud', metavar='<cloud>',
+                help='a cloud of clouds.yaml (default: OS_CLOUD, or what the '
+                     'OS_* variables say)')
         if self.takes_one:
             parser.add_argument(
                 'load_balancer', metavar='<load-balancer>',
                 help='name or id of the load balancer or of its clone')
         return parser
+
+    @property
+    def _openstackclient(self):
+        """What holds its connection; None in octavia-hmsync."""
+        return getattr(self.app, 'client_manager', None)
 
     def open(self, parsed_args, timeout=_BUILD):
         """Connect to the APIs.
@@ -50,7 +57,9 @@ class _CloneMixin(command.Command):
         from octavia_hmsync.image.clone import floating_ips
         from octavia_hmsync.image.clone import load_balancers
 
-        connection = cloud.connect(parsed_args.os_cloud)
+        connection = (
+            self._openstackclient.sdk_connection if self._openstackclient
+            else cloud.connect(parsed_args.os_cloud))
         return cloners.Cloner(
             load_balancers.LoadBalancers(
                 cloud.API(connection, 'load_balancer'), timeout),

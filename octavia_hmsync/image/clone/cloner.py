@@ -133,7 +133,7 @@ class Cloner:
         if clone is None:
             raise exceptions.NotPossible(
                 f'Load balancer {name_or_id} has no clone: make one with '
-                f'"octavia-hmsync image clone create".')
+                f'"clone create".')
         return self.read_pair(source_id, clone)
 
     def read_pair(self, source_id, clone):
@@ -220,8 +220,7 @@ class Cloner:
         if pair.at_clone or pair.others:
             raise exceptions.NotPossible(
                 f'The clone {clone["id"]} is in ERROR, and floating IPs lead '
-                f'to it: go back first, with "octavia-hmsync image clone '
-                f'back".')
+                f'to it: run "clone back" first.')
         self.load_balancers.delete(clone['id'])
 
     def _prepare(self, source_id, options, tell):

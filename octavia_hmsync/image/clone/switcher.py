@@ -59,12 +59,12 @@ class Switcher:
         if pair.source is None:
             raise exceptions.NotPossible(
                 f'The source of clone {pair.clone.id} is gone: there is no '
-                f'way back. "octavia-hmsync image clone retire" forgets it.')
+                f'way back. "clone retire" forgets it.')
         if pair.phase in (rules.Phase.RETIRING, rules.Phase.DELETING):
             raise exceptions.NotPossible(
                 f'Load balancer {pair.source.id} or its clone '
                 f'{pair.clone.id} is being deleted: let that end, with '
-                f'"octavia-hmsync image clone retire".')
+                f'"clone retire".')
         return pair
 
     @staticmethod
@@ -72,7 +72,7 @@ class Switcher:
         if pair.phase == rules.Phase.CREATING:
             raise exceptions.NotPossible(
                 f'The clone {pair.clone.id} is not complete: run '
-                f'"octavia-hmsync image clone create" again, which goes on '
+                f'"clone create" again, which goes on '
                 f'with it.')
         differences = diff.compare(pair.source, pair.clone,
                                    pair.clone.root['name'])

@@ -646,6 +646,21 @@ class TestOtherOctavia(base.CommandTestCase):
             done.stderr)
         return done.stderr
 
+    def test_not_installed(self):
+        for missing, argv, code, text in (
+                ('octavia', ['sync', 'status'], 1,
+                 'Octavia is not installed'),
+                ('octavia', ['upgrade', 'check'], 2,
+                 'Octavia is not installed'),
+                ('cliff', ['--help'], 1,
+                 'needs cliff, which is not installed here'),
+                ('prettytable', ['upgrade', 'check'], 1,
+                 'needs prettytable, which is not installed here')):
+            said = self.run_in_process(
+                argv, code, f'sys.modules["{missing}"] = None\n')
+            self.assertIn(text, said)
+            self.assertIn('octavia-hmsync[controller]', said)
+
     def test_broken_dependency(self):
         # What is missing, and what is there and does not fit.
         for argv, code, statement, reason in (

@@ -178,7 +178,8 @@ class TestStack(PluginTestCase):
     def test_order_of_calls(self):
         devstack = self.make_node()
         self.assertEqual(
-            [f'setup_develop {devstack.dest}/octavia-hmsync',
+            [f'setup_develop {devstack.dest}/octavia-hmsync '
+             'controller,distributor,ovn',
              'octavia-hmsync db upgrade',
              f'octavia-hmsync {REGISTERED}',
              f'octavia-hmsync {GENERATION}',
@@ -333,7 +334,8 @@ class TestMultinode(PluginTestCase):
         """It makes no tables, and has no housekeeper that pins."""
         devstack = self.make_node(node='subnode', services='octavia,o-hm')
         self.assertEqual(
-            [f'setup_develop {devstack.dest}/octavia-hmsync',
+            [f'setup_develop {devstack.dest}/octavia-hmsync '
+             'controller,distributor,ovn',
              f'octavia-hmsync {REGISTERED}',
              'octavia-hmsync upgrade check',
              'octavia-hmsync health manager list'], devstack.stack())

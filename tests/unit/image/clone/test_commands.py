@@ -3,18 +3,23 @@
 """image clone, with the real openstacksdk against a fake of both APIs."""
 
 import contextlib
+from importlib import metadata
 import io
 import json
 import logging
 import subprocess
 import sys
 import time
+import types
 from unittest import mock
 
+from cliff import app
+from cliff import commandmanager
 from oslotest import base
 
 from octavia_hmsync.cmd import hmsync
 from octavia_hmsync.image.clone import attributes as attrs
+from octavia_hmsync.image.clone import cloud
 from octavia_hmsync.image.clone import load_balancers
 from octavia_hmsync.image.clone import switcher
 from tests.unit.image.clone import examples
@@ -253,6 +258,55 @@ class TestWays(CloneTestCase):
             name for name in loaded
             if name.split('.')[0] in ('octavia', 'oslo_db', 'sqlalchemy') or
             name == 'octavia_hmsync.compat'])
+
+
+class Shell(app.App):
+    """What these commands see of python-openstackclient's shell.
+
+    Its entry points are read as that does once python-octaviaclient has named
+    the group.
+    """
+
+    def __init__(self):
+        super().__init__('openstack', '1', commandmanager.CommandManager(
+            'openstack.load_balancer.v2'))
+        self.client_manager = types.SimpleNamespace(
+            sdk_connection=cloud.connect())
+
+
+class TestOpenStackClient(CloneTestCase):
+    """openstack loadbalancer clone ..., with the connection of its shell."""
+
+    def run_command(self, *argv):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = Shell().run(['loadbalancer', 'clone', *argv])
+            except SystemExit as e:
+                code = e.code
+        return code, out.getvalue(), err.getvalue()
+
+    def test_there_and_back(self):
+        self.switch()
+        self.assertEqual(self.at(self.clone), self.cloud.leads_to())
+        self.assertEqual('READY', self.show('back', 'web')['phase'])
+        self.assertEqual(self.at(self.source), self.cloud.leads_to())
+        self.show('switch', 'web')
+        self.assertEqual('RETIRED', self.show('retire', 'web')['phase'])
+
+    def test_cloud_is_an_option_of_the_shell(self):
+        self.assertNotIn('--os-cloud', self.run_command(
+            'create', '--help')[1])
+
+    def test_same_commands(self):
+        """The same as of octavia-hmsync."""
+        self.assertEqual(
+            {point.name.replace('image_', 'loadbalancer_'): point.value
+             for point in metadata.entry_points(group='octavia_hmsync.cli')
+             if point.name.startswith('image_clone_')},
+            {point.name: point.value for point in metadata.entry_points(
+                group='openstack.load_balancer.v2')
+             if point.value.startswith('octavia_hmsync.')})
 
 
 class TestRefused(CloneTestCase):
