@@ -153,3 +153,141 @@ def add_long(parser, columns):
 def is_long(parsed_args, columns):
     """Tell whether a list has the columns of --long; see add_long()."""
     return parsed_args.long or bool(set(parsed_args.columns) & set(columns))
+
+
+def add_paging(parser, metavar, limit=None):
+    """Add the options --limit and --marker of a list; see take_page().
+
+    :param metavar: what a row of the list is.
+    :param limit: the default of --limit; None for all.
+    """
+    parser.add_argument(
+        '--limit', type=positive_number, metavar='<number>', default=limit,
+        help=f'no more than so many (default: {limit or "all"})')
+    parser.add_argument(
+        '--marker', metavar=metavar,
+        help='only those behind this one: the first column of the last row '
+             'of the page before')
+
+
+def take_page(rows, parsed_args):
+    """Return the rows behind --marker, and no more than --limit.
+
+    :param rows: all rows; their first column tells them apart.
+    :raises NotPossible: if none is that of --marker.
+    """
+    marker = parsed_args.marker
+    if marker is not None:
+        places = [place for place, row in enumerate(rows)
+                  if str(row[0]) == marker]
+        if not places:
+            raise exceptions.NotPossible(describe_no_marker(marker))
+        rows = rows[places[-1] + 1:]
+    return rows[:parsed_args.limit]
+
+
+def describe_no_marker(marker):
+    """Report that --marker names nothing in the list."""
+    return (f'{marker} is not in this list: give --marker the first column '
+            f'of the last row of the page before, or begin anew without it.')
+
+
+class ListCommand(DatabaseMixin, plain.Lister):
+    """A list: its last columns with --long only, and by page.
+
+    A command has read(). The first column tells rows apart.
+    """
+
+    COLUMNS: tuple[str, ...]
+    LONG_COLUMNS: tuple[str, ...] = ()
+    # What a row is, for --marker.
+    METAVAR = '<id>'
+    # The default of --limit.
+    LIMIT: int | None = None
+
+    def get_parser(self, prog_name):
+        """Add --long, --limit and --marker."""
+        parser = super().get_parser(prog_name)
+        if self.LONG_COLUMNS:
+            add_long(parser, self.LONG_COLUMNS)
+        add_paging(parser, self.METAVAR, self.LIMIT)
+        return parser
+
+    def take_action(self, parsed_args):
+        """Return the columns and rows that are wanted."""
+        conf, engine = self.open_database()
+        return self.choose(parsed_args, take_page(
+            self.read(conf, engine, parsed_args), parsed_args))
+
+    def choose(self, parsed_args, rows):
+        """Return names and rows, without what --long alone shows.
+
+        :param rows: with all columns.
+        """
+        if self.LONG_COLUMNS and is_long(parsed_args, self.LONG_COLUMNS):
+            return (*self.COLUMNS, *self.LONG_COLUMNS), rows
+        return self.COLUMNS, [row[:len(self.COLUMNS)] for row in rows]
+
+    def read(self, conf, engine, parsed_args):
+        """Return a list of rows with all columns, LONG_COLUMNS, too."""
+        raise NotImplementedError
+
+
+class Change(DatabaseMixin):
+    """A command that changes something: --dry-run, and --wait.
+
+    What is so already is no failure: say() tells it, and the code is 0.
+    """
+
+    # What --dry-run tells.
+    DRY_RUN = 'whether it could be done'
+    # When --wait returns; None where nothing is left to wait for.
+    WAIT: str | None = None
+    # For errors in the combination of arguments, as argparse prints them.
+    parser: typing.Any
+
+    def get_parser(self, prog_name):
+        """Add --dry-run, and --wait with --timeout."""
+        parser = super().get_parser(prog_name)
+        add_dry_run(parser, self.DRY_RUN)
+        if self.WAIT:
+            parser.add_argument('--wait', action='store_true',
+                                help=f'return when {self.WAIT}')
+            parser.add_argument('--timeout', type=positive_seconds,
+                                metavar='<seconds>',
+                                help='with --wait: give up after so long; it '
+                                     'goes on')
+        self.parser = parser
+        return parser
+
+    def run(self, parsed_args):
+        """Run the command, if its arguments go together."""
+        if self.WAIT and parsed_args.timeout and not parsed_args.wait:
+            self.parser.error('argument --timeout: needs --wait')
+        return super().run(parsed_args)
+
+    def say(self, text):
+        """Write a line."""
+        self.app.stdout.write(f'{text}\n')
+
+    def wait(self, parsed_args, look, goes_on):
+        """Wait for what was ordered, with a line for each change.
+
+        :param look: called without arguments; returns whether it is done,
+                     and {subject: its state}.
+        :param goes_on: the line when it is not waited for any more.
+        :raises NotPossible: with that line, after --timeout.
+        """
+        # Imported late: what draws bars takes a moment.
+        from octavia_hmsync.cli import progress
+
+        def show(found):
+            is_done, known = found
+            watch.show(None, known)
+            return is_done
+
+        with progress.Watch(self.app, progress.INTERVAL, parsed_args.timeout,
+                            goes_on, explain_passing) as watch:
+            watch.follow(look, show, f'Not done after '
+                                     f'{parsed_args.timeout or 0:g} s. '
+                                     f'{goes_on}')

@@ -31,6 +31,22 @@ class Lines(List):
     separator = '\n'
 
 
+class Objects(Lines):
+    """Objects: for programs as they are, for people a line for each.
+
+    :param objects: a list of dicts.
+    :param describe: puts one of them in a line.
+    """
+
+    def __init__(self, objects, describe):
+        super().__init__(list(objects))
+        self._describe = describe
+
+    def human_readable(self):
+        """Return it as text."""
+        return self.separator.join(map(self._describe, self._value))
+
+
 def _to_text(row):
     """Return values in the form for people, octavia.conf and spreadsheets."""
     return [item.human_readable()

@@ -12,7 +12,7 @@ from oslo_config import cfg
 from oslo_db import options as db_options
 
 OPTS = {
-    'DEFAULT': [cfg.HostnameOpt('host', default=socket.gethostname())],
+    None: [cfg.HostnameOpt('host', default=socket.gethostname())],
     'health_manager': [
         cfg.StrOpt('heartbeat_key', secret=True),
         cfg.IntOpt('heartbeat_timeout', default=60),

@@ -33,7 +33,7 @@ def is_behind(vip, version):
     return vip.applied_version != version
 
 
-class ListClusters(common.LongLister):
+class ListClusters(base.ListCommand):
     """List the clusters, and how many of their amphorae carry traffic.
 
     A load balancer of provider amphora_cluster has one. active is the number
@@ -46,7 +46,9 @@ class ListClusters(common.LongLister):
     LONG_COLUMNS = ('members', 'standby', 'affinity', 'active_distributor',
                     'version', 'behind', 'created_at')
 
-    def read(self, engine, parsed_args):
+    METAVAR = '<cluster-id>'
+
+    def read(self, _conf, engine, parsed_args):
         members = _group(member_repo.get_all(engine))
         vips = _group(vip_repo.get_all(engine))
         return [_make_row(cluster, members[cluster.id], vips[cluster.id])

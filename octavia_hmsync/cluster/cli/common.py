@@ -2,7 +2,6 @@
 
 """Shared code of the commands on clusters and distributors."""
 
-from octavia_hmsync.cli import base
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import lock as lock_repo
@@ -10,29 +9,6 @@ from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
 from octavia_hmsync.sync.db import amphora_page as page_repo
-
-
-class LongLister(base.DatabaseMixin, base.Lister):
-    """A list that shows its last columns with --long only."""
-
-    COLUMNS: tuple[str, ...]
-    LONG_COLUMNS: tuple[str, ...]
-
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        base.add_long(parser, self.LONG_COLUMNS)
-        return parser
-
-    def take_action(self, parsed_args):
-        _conf, engine = self.open_database()
-        rows = self.read(engine, parsed_args)
-        if base.is_long(parsed_args, self.LONG_COLUMNS):
-            return (*self.COLUMNS, *self.LONG_COLUMNS), rows
-        return self.COLUMNS, [row[:len(self.COLUMNS)] for row in rows]
-
-    def read(self, engine, parsed_args):
-        """Return rows with all columns, LONG_COLUMNS too."""
-        raise NotImplementedError
 
 
 def _pick(found, what, name, none):

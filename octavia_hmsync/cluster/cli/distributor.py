@@ -16,7 +16,7 @@ from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync import exceptions
 
 
-class ListDistributors(common.LongLister):
+class ListDistributors(base.ListCommand):
     """List the distributors, and how many VIPs of clusters they have.
 
     status is ONLINE if it answered when it was last asked. enabled tells
@@ -30,7 +30,9 @@ class ListDistributors(common.LongLister):
                'active_vips', 'behind')
     LONG_COLUMNS = ('id', 'driver', 'software_version', 'last_seen')
 
-    def read(self, engine, parsed_args):
+    METAVAR = '<distributor>'
+
+    def read(self, _conf, engine, parsed_args):
         versions = cluster_repo.get_versions(engine)
         active: collections.Counter = collections.Counter()
         behind: collections.Counter = collections.Counter()

@@ -12,7 +12,7 @@ from octavia_hmsync import exceptions
 _ORDERED = 'an operator has ordered it'
 
 
-class ListInstances(common.LongLister):
+class ListInstances(base.ListCommand):
     """List the distributors that housekeeping has booted in instances.
 
     state is BUILDING, READY, or LEAVING, with the reason.
@@ -21,7 +21,9 @@ class ListInstances(common.LongLister):
     COLUMNS = ('id', 'state', 'compute_id', 'address', 'reason')
     LONG_COLUMNS = ('expires_at', 'claimed_by', 'created_at')
 
-    def read(self, engine, parsed_args):
+    METAVAR = '<instance-id>'
+
+    def read(self, _conf, engine, parsed_args):
         return [
             (each.id, each.state, each.compute_id, each.address, each.reason,
              base.format_time(each.expires_at),

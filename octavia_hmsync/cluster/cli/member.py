@@ -14,7 +14,7 @@ from octavia_hmsync import exceptions
 _STAYING = (member_repo.ACTIVE, member_repo.DRAINING)
 
 
-class ListMembers(common.LongLister):
+class ListMembers(base.ListCommand):
     """List the members of clusters, by slot.
 
     A member without a slot gets no connections: it is built to replace
@@ -32,6 +32,7 @@ class ListMembers(common.LongLister):
     TRAFFIC_COLUMNS = ('id', 'cluster_id', 'slot', 'state', 'amphora_id',
                        'packets', 'bytes', 'bytes_in', 'bytes_out',
                        'active_connections', 'total_connections')
+    METAVAR = '<member-id>'
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -58,12 +59,12 @@ class ListMembers(common.LongLister):
         members = self._find(engine, parsed_args)
         sent = traffic.ask(conf, engine).values()
         told = traffic_repo.get_all(engine)
-        return self.TRAFFIC_COLUMNS, [
+        return self.TRAFFIC_COLUMNS, base.take_page([
             (member.id, member.cluster_id, member.slot, member.state,
              member.amphora_id,
              *_sum(one.get((member.cluster_id,
                             member.amphora_id or member.id)) for one in sent),
-             *_show(told.get(member.id))) for member in members]
+             *_show(told.get(member.id))) for member in members], parsed_args)
 
     @staticmethod
     def _find(engine, parsed_args):
@@ -75,7 +76,7 @@ class ListMembers(common.LongLister):
         return [member for member in members
                 if parsed_args.state in (None, member.state)]
 
-    def read(self, engine, parsed_args):
+    def read(self, _conf, engine, parsed_args):
         return [
             (member.id, member.cluster_id, member.slot, member.state,
              member.amphora_id, member.health, member.connections,

@@ -56,13 +56,7 @@ class ListAmphorae(base.DatabaseMixin, base.Lister):
             '--health-manager', metavar='<health-manager>',
             help='only those whose list holds the address of this health '
                  'manager')
-        parser.add_argument(
-            '--limit', type=base.positive_number, metavar='<number>',
-            help='no more than so many, the first by id (default: all)')
-        parser.add_argument(
-            '--marker', metavar='<amphora>',
-            help='only those behind this one, by id: the last one of the '
-                 'page before')
+        base.add_paging(parser, '<amphora>')
         base.add_long(parser, _LONG_COLUMNS)
         return parser
 
@@ -72,9 +66,7 @@ class ListAmphorae(base.DatabaseMixin, base.Lister):
         settings = timing.Settings.from_conf(conf)
         marker = parsed_args.marker
         if marker is not None and not page_repo.exists(engine, marker):
-            raise exceptions.NotPossible(
-                f'There is no amphora {marker} to go on from: give --marker '
-                f'the last id of the page before, or begin anew without.')
+            raise exceptions.NotPossible(base.describe_no_marker(marker))
         wanted = self._get_wanted(engine, parsed_args, members, settings)
         rows = page_repo.get_page(engine, wanted, marker, parsed_args.limit)
         judged = doubt_repo.judge_page(engine, rows, members, settings)

@@ -14,7 +14,7 @@ from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import pause as pause_repo
 
 
-class ListGenerations(base.DatabaseMixin, base.Lister):
+class ListGenerations(base.ListCommand):
     """List the published lists, the newest first.
 
     status is how far a list may go: CANARY and WAVES (some amphorae try it),
@@ -22,22 +22,16 @@ class ListGenerations(base.DatabaseMixin, base.Lister):
     had it; a list that was replaced before that has none.
     """
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--limit', type=int, default=20,
-                            metavar='<number>',
-                            help='how many, 20 by default')
-        return parser
+    COLUMNS = ('number', 'status', 'controller_ip_port_list', 'published_at',
+               'completed_at', 'reason')
+    METAVAR = '<generation>'
+    LIMIT = 20
 
-    def take_action(self, parsed_args):
-        _conf, engine = self.open_database()
-        generations = generation_repo.get_history(engine)[::-1]
-        return (('number', 'status', 'controller_ip_port_list',
-                 'published_at', 'completed_at', 'reason'),
-                [(g.number, g.status, formatters.List(g.addresses),
-                  base.format_time(g.published_at),
-                  base.format_time(g.completed_at), g.reason)
-                 for g in generations[:max(parsed_args.limit, 0)]])
+    def read(self, _conf, engine, parsed_args):
+        return [(g.number, g.status, formatters.List(g.addresses),
+                 base.format_time(g.published_at),
+                 base.format_time(g.completed_at), g.reason)
+                for g in generation_repo.get_history(engine)[::-1]]
 
 
 class ShowGeneration(base.DatabaseMixin, base.ShowOne):

@@ -22,7 +22,7 @@ _HOST_HELP = ('[DEFAULT] host of the health manager, as "health manager '
               'list" shows it')
 
 
-class ListHealthManagers(base.DatabaseMixin, base.Lister):
+class ListHealthManagers(base.ListCommand):
     """List the health managers that have registered.
 
     A health manager is ONLINE while its keepalives come. After a silence of
@@ -31,18 +31,19 @@ class ListHealthManagers(base.DatabaseMixin, base.Lister):
     its octavia.conf has another key by now than it listens with.
     """
 
-    def take_action(self, parsed_args):
-        conf, engine = self.open_database()
+    COLUMNS = ('host', 'ip_address', 'port', 'status', 'keepalive_at', 'key',
+               'zone')
+    METAVAR = '<health-manager>'
+
+    def read(self, conf, engine, parsed_args):
         newest = generation_repo.get_newest(engine)
-        rows = [
+        return [
             (row.host, row.ip_address, row.port, mem.effective_status(
                 row.status, (row.now - row.keepalive_at).total_seconds(),
                 conf.hmsync.offline_after),
              base.format_time(row.keepalive_at), _tell_key(row, newest),
              row.zone or '')
             for row in hm_repo.get_rows(engine)]
-        return (('host', 'ip_address', 'port', 'status', 'keepalive_at',
-                 'key', 'zone'), rows)
 
 
 def _tell_key(row, newest):

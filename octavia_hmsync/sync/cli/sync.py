@@ -69,7 +69,10 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
                      newest.addresses if newest else ())),
                  formatters.List(addr.canonical(suspects)),
                  formatters.List([u.name for u in blind]),
-                 watch.Problems(keepers),
+                 formatters.Objects(
+                     [{'host': host, 'problem': problem}
+                      for host, problem in keepers.items() if problem],
+                     lambda each: f"{each['host']}: {each['problem']}"),
                  counts.amphorae, counts.due,
                  *(counts.results.get(result, 0)
                    for result in upload_result.ALL),

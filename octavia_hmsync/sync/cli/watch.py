@@ -7,7 +7,6 @@ import dataclasses
 from cliff import command
 
 from octavia_hmsync.cli import base
-from octavia_hmsync.cli import formatters
 from octavia_hmsync.cli import progress
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import generation as generation_repo
@@ -57,22 +56,6 @@ class Look:
         """Whether every amphora has the newest list, and may keep it."""
         return (len(self.parts) == 1 and self.parts[0].is_complete and
                 self.parts[0].generation.status == trial.OPEN)
-
-
-class Problems(formatters.Lines):
-    """Why housekeepers upload nothing, in "sync status".
-
-    :param house_keepers: see house_keeper.get_up().
-    """
-
-    def __init__(self, house_keepers):
-        super().__init__([{'host': host, 'problem': problem} for
-                          host, problem in house_keepers.items() if problem])
-
-    def human_readable(self):
-        """Return a line for each of them."""
-        return self.separator.join(f"{each['host']}: {each['problem']}"
-                                   for each in self._value)
 
 
 def look(conf, engine):

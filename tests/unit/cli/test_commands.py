@@ -43,9 +43,9 @@ COLUMNS = {
         'completed_at', 'reason'],
     ('sync', 'status'): [
         'generation', 'status', 'paused_until', 'controller_ip_port_list',
-        'suspects', 'blind_controllers', 'amphorae', 'due', 'applied',
-        'unreachable', 'rejected', 'unsupported', 'other_key', 'adopted',
-        'pending', 'not_adopted', 'unproven'],
+        'suspects', 'blind_controllers', 'problems', 'amphorae', 'due',
+        'applied', 'unreachable', 'rejected', 'unsupported', 'untried',
+        'other_key', 'adopted', 'pending', 'not_adopted', 'unproven'],
 }
 LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
 # Of all lists, or of all objects.
@@ -192,13 +192,30 @@ class TestCommands(base.CommandTestCase):
             self.assertLessEqual(len(page), 2)
             seen += page
         self.assertEqual(ids, seen)
-        self.assertFails('There is no amphora nobody to go on from', *argv,
-                         '--marker', 'nobody')
+        self.assertFails('nobody is not in this list', *argv, '--marker',
+                         'nobody')
         for limit in ('0', '-1', 'x', ''):
             code, _out, err = self.run_command('amphora', 'list',
                                                f'--limit={limit}')
             self.assertEqual(2, code)
             self.assertIn('is no number, above 0', err)
+
+    def test_every_list_by_page(self):
+        """By the same options; a tenant's and those of images aside."""
+        self.populate()
+        for number in (3, 4):
+            hm_repo.register(self.engine, f'hm{number}', f'192.0.2.{number}',
+                             5555, 'a', 20)
+        argv = ('health', 'manager', 'list', '-c', 'host', '-f', 'value')
+        self.assertEqual('hm1\nhm2\n', self.run_ok(*argv, '--limit', '2'))
+        self.assertEqual('hm3\n', self.run_ok(
+            *argv, '--limit', '1', '--marker', 'hm2'))
+        self.assertEqual('', self.run_ok(*argv, '--marker', 'hm4'))
+        for command in all_commands(()):
+            if (command[-1] in ('list', 'history') and
+                    command[0] not in ('image', 'network')):
+                self.assertFails('nobody is not in this list', *command,
+                                 '--limit', '1', '--marker', 'nobody')
 
     def test_columns_of_long_by_their_names(self):
         """Nobody has to say it twice."""
@@ -332,7 +349,7 @@ class TestCommands(base.CommandTestCase):
         self.assertEqual({
             'generation': 1, 'status': 'OPEN', 'paused_until': None,
             'controller_ip_port_list': list(LIST), 'suspects': [],
-            'blind_controllers': [],
+            'blind_controllers': [], 'problems': [], 'untried': 0,
             'amphorae': 4, 'due': 3, 'applied': 1, 'unreachable': 1,
             'rejected': 1, 'unsupported': 1, 'other_key': 0, 'adopted': 0,
             'pending': 1, 'not_adopted': 0, 'unproven': 0,

@@ -73,7 +73,7 @@ class TestStart(base.CommandTestCase):
                   for opt in opts}
         for group, ours in octavia_conf.OPTS.items():
             for one in ours:
-                other = theirs[group, one.name]
+                other = theirs[group or 'DEFAULT', one.name]
                 self.assertEqual(
                     (type(one), one.default, one.secret),
                     (type(other), other.default, other.secret), one.name)
