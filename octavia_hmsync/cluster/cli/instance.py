@@ -5,7 +5,6 @@
 from cliff import command
 
 from octavia_hmsync.cli import base
-from octavia_hmsync.cluster.cli import common
 from octavia_hmsync.cluster.db import instance as booted_repo
 from octavia_hmsync import exceptions
 
