@@ -140,8 +140,8 @@ class ImageDemo:
 
     def _list_images(self):
         if self.cloud.hmsync:
-            self._run('image', 'list', '-c', 'load_balancer', '-c',
-                      'topology', '-c', 'outdated', '-c', 'state')
+            self._run('image', 'list', '-c', 'name', '-c', 'topology', '-c',
+                      'outdated', '-c', 'provisioning_status')
 
     def _show(self, *command):
         self.terminal.heading(f'$ {" ".join(command)}')

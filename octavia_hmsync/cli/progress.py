@@ -53,15 +53,17 @@ class Bar:
     per_second: float | None = None
     left: float | None = None
 
-    def describe(self, rate=0.0):
+    def describe(self, rate=None):
         """Return it in one line, without its name.
 
-        :param rate: how many become done per second, as seen.
+        :param rate: how many become done per second, as seen; None: do not
+                     tell how fast it is, which always changes.
         """
-        rate = rate if self.per_second is None else self.per_second
         words = [f'{self.done} of {self.total} {self.unit}'
                  if self.total is not None else f'{self.done} {self.unit}']
-        if self.total is None or self.done < self.total:
+        if rate is not None and (self.total is None or
+                                 self.done < self.total):
+            rate = rate if self.per_second is None else self.per_second
             left = self.left
             if left is None and rate and self.total is not None:
                 left = (self.total - self.done) / rate
@@ -145,9 +147,11 @@ class _Lines:
 
     def show(self, bars, known):
         """Show what has changed; see Display.show()."""
-        said = {bar.name: text for bar, text in bars or ()} | known
-        for subject, text in said.items():
-            if self._said.get(subject) != text:
+        texts = {bar.name: text for bar, text in bars or ()} | known
+        # A pace that keeps changing is no news.
+        said = {bar.name: bar.describe() for bar, _ in bars or ()} | known
+        for subject, text in texts.items():
+            if self._said.get(subject) != said[subject]:
                 line = f'{subject}: {text}' if text else subject
                 self._stream.write(f'{timeutils.utcnow():%Y-%m-%dT%H:%M:%S} '
                                    f'{line}\n')
@@ -227,11 +231,12 @@ class Watch(Display):
     :param farewell: the message after Ctrl-C, or ''.
     :param explain: called with an exception of a look; returns a line if
                     that passes, None to raise it.
+    :param stream: where to write, standard output by default.
     """
 
     def __init__(self, app, interval, timeout, farewell='',
-                 explain=lambda error: None):
-        super().__init__(app.stdout)
+                 explain=lambda error: None, stream=None):
+        super().__init__(stream or app.stdout)
         self._app = app
         self._interval = interval
         self._deadline = time.monotonic() + (

@@ -121,6 +121,8 @@ class ImageExclusion(model_base.Base):
     id = sa.Column(sa.String(36), primary_key=True)
     kind = sa.Column(sa.String(36), nullable=False)
     value = sa.Column(sa.String(255), nullable=False)
+    # Of what has an id, when it was excluded; NULL if it has none.
+    name = sa.Column(sa.String(255), nullable=True)
     reason = sa.Column(sa.Text, nullable=False)
     expires_at = sa.Column(types.Timestamp, nullable=True)
     created_at = sa.Column(types.Timestamp, nullable=False)

@@ -7,13 +7,9 @@ A page takes three statements, however many load balancers it has.
 
 import itertools
 
-from octavia_hmsync import compat
 from octavia_hmsync.image.db import inventory as inventory_repo
 from octavia_hmsync.image import load_balancer as lb
 from octavia_hmsync.image import target
-
-# None is the provider of load balancers from before there were others.
-_PROVIDERS = (None, *compat.AMPHORA_PROVIDERS, compat.CLUSTER_PROVIDER)
 
 
 class Inventory:
@@ -45,7 +41,7 @@ class Inventory:
             project_id=project_id, topology=topology,
             availability_zone=availability_zone,
             flavor_ids=self._find_flavors(tag, flavor),
-            providers=_PROVIDERS), after, limit)
+            providers=inventory_repo.PROVIDERS), after, limit)
 
     def get(self, load_balancer_id):
         """Return one load balancer of any provider.
@@ -55,10 +51,16 @@ class Inventory:
         found = self._read(inventory_repo.Wanted(load_balancer_id))
         return found[0] if found else None
 
-    def has_flavor(self, flavor):
-        """Tell whether there is a flavor, by its name or id."""
-        return any(flavor in (row.id, row.name)
-                   for row in self._flavors.values())
+    def find_flavor(self, flavor):
+        """Return (id, name) of a flavor, by its name or id; None without."""
+        if flavor in self._flavors:
+            return flavor, self._flavors[flavor].name
+        return next(((row.id, row.name) for row in self._flavors.values()
+                     if flavor == row.name), None)
+
+    def get_tags(self):
+        """Return the tags of images from which load balancers may boot."""
+        return {self._default, *map(self._get_tag, self._flavors)}
 
     def get_flavor_name(self, flavor_id):
         """Return the name of a flavor by its id; None for None."""

@@ -304,6 +304,10 @@ class Calls(look_calls.LookCalls, manager_calls.ManagerCalls,
     def find_load_balancers(self):
         return self.records.add_load_balancer(),
 
+    @_call(page_repo.get_load_balancer_names)
+    def get_load_balancer_names(self):
+        return [self.records.add_load_balancer(), 'gone'],
+
     @_call(amphora_repo.delete_gone)
     def delete_gone(self):
         for amphora_id in self._add()[1:]:

@@ -85,9 +85,9 @@ class TestImageCheck(mgmt_network.NetworkTestCase):
             result for check, (result, _) in found.items()
             if not check.startswith('Authority')}), found)
         self.assertEqual(('Success', '1'), found['Image'])
-        row, = self.run_json('image', 'list')
+        row, = self.run_json('image', 'list', '--long')
         self.assertEqual(('YES', '1', []), (
-            row['outdated'], row['target_image'], row['blocked_by']))
+            row['outdated'], row['target_image_id'], row['blocked_by']))
 
     def test_what_is_gone(self):
         self.network.delete_port(self.port.id)

@@ -29,9 +29,9 @@ class TestCommands(images.ImageTestCase):
 
         before = self.look(lb)
         third = self.cloud.add_image('third')
-        self.assertIn(lb.id, self.run_command('rollout', 'start'))
+        self.assertIn('RUNNING', self.run_command('rollout', 'start'))
         out = self.run_command('rollout', 'watch', '--timeout', '200')
-        self.assertIn('DONE (1 done), 1 DONE', out)
+        self.assertIn('DONE (1 done)\n', out)
         self.assertUpgraded(lb, third, before)
         self.assertEqual(('DONE', 1, 0), tuple(
             self.image('rollout', 'show')[name]

@@ -183,13 +183,13 @@ class TestImageNova(base.CommandTestCase):
 
     def test_hard_anti_affinity(self):
         lb_id, group_id = self.add_pair('anti-affinity')
-        row, = self.run_json('image', 'list')
+        row, = self.run_json('image', 'list', '--long')
         self.assertEqual(('NO', self.image.id),
-                         (row['outdated'], row['target_image']))
+                         (row['outdated'], row['target_image_id']))
         newer = self.cloud.add_image('newer')
-        row, = self.run_json('image', 'list')
+        row, = self.run_json('image', 'list', '--long')
         self.assertEqual(('YES', newer.id),
-                         (row['outdated'], row['target_image']))
+                         (row['outdated'], row['target_image_id']))
         # It is named beforehand, and that is what happens.
         self.assertHosts(lb_id, 'Failure', 'takes 3 hosts', 'Nova has 2')
         _id, status, _image_id, fault = self.build(group_id)

@@ -1,104 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Follows replacements, with a line for each change."""
+"""What commands say of replacements, and of housekeeping."""
 
-import math
-import time
-
-from oslo_utils import timeutils
-
-from octavia_hmsync.cli import base
-from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
-
-INTERVAL = 2
-
-
-def add_arguments(parser, timeout_help='give up after so long'):
-    """Add the arguments --interval and --timeout."""
-    parser.add_argument('--interval', type=base.positive_seconds,
-                        default=INTERVAL, metavar='<seconds>',
-                        help=f'time between two looks (default: {INTERVAL})')
-    parser.add_argument('--timeout', type=base.positive_seconds,
-                        metavar='<seconds>', help=timeout_help)
-
-
-class Changes:
-    """Looks repeatedly, and writes what has changed.
-
-    :param app: the application of cmd.hmsync.
-    :param interval: seconds between two looks.
-    :param timeout: seconds until it gives up, None for never.
-    :param farewell: the message after Ctrl-C.
-    """
-
-    def __init__(self, app, interval, timeout, farewell):
-        self._app = app
-        self._interval = interval
-        self._deadline = time.monotonic() + (timeout or math.inf)
-        self._farewell = farewell
-        self._said = {}
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, exc_type, exc_value, traceback):
-        if exc_type is KeyboardInterrupt:
-            self._app.stderr.write(f'{self._farewell}\n')
-        return False
-
-    def follow(self, look, show, given_up):
-        """Look until it has ended.
-
-        :param look: called without arguments, returns the present state.
-        :param show: called with that; returns whether it has ended well.
-        :param given_up: the message at the timeout.
-        :raises NotPossible: with that message.
-        """
-        while True:
-            found = self._look(look)
-            if found and show(found):
-                return
-            if not self._wait():
-                raise exceptions.NotPossible(given_up)
-
-    def _look(self, function):
-        """Look once.
-
-        :param function: called without arguments, returns the state.
-        :returns: None, and reports it once, if the database cannot be used.
-        """
-        try:
-            return function()
-        except base.REPORTED_ERRORS as e:
-            if not api.is_database_error(e):
-                raise
-            self.show({base.describe(e): ''})
-            return None
-
-    def show(self, known):
-        """Write what has changed since the last call.
-
-        :param known: {subject: text}; the text is empty if the subject says
-                      everything.
-        """
-        for subject, text in known.items():
-            if self._said.get(subject) != text:
-                line = f'{subject}: {text}' if text else subject
-                self._app.stdout.write(
-                    f'{timeutils.utcnow():%Y-%m-%dT%H:%M:%S} {line}\n')
-        self._app.stdout.flush()
-        self._said = known
-
-    def _wait(self):
-        """Wait for the next look; returns False at the timeout."""
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            return False
-        time.sleep(min(self._interval, left))
-        return True
 
 
 def describe(replacement):

@@ -8,12 +8,19 @@ from cliff import command
 
 from octavia_hmsync.cli import base
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.cli import selectors
 from octavia_hmsync.image.db import exclusion as exclusion_repo
 from octavia_hmsync.sync.cli import load_balancers
 
 _KINDS = {kind.lower().replace('_', '-'): kind
           for kind in exclusion_repo.KINDS}
 _LONGEST = 255
+_COLUMNS = ('kind', 'value', 'name', 'loadbalancers', 'reason')
+_LONG_COLUMNS = ('created_at', 'expires_at')
+# Any tag will do: it may be given to load balancers later.
+_FINDERS = {exclusion_repo.PROJECT: selectors.find_project,
+            exclusion_repo.FLAVOR: selectors.find_flavor,
+            exclusion_repo.ZONE: selectors.find_zone}
 
 
 class _ExclusionCommand(base.DatabaseMixin, command.Command):
@@ -25,9 +32,9 @@ class _ExclusionCommand(base.DatabaseMixin, command.Command):
                             help='by what load balancers are excluded')
         parser.add_argument(
             'value', metavar='<value>',
-            help='name or id of the load balancer; id of the project or of '
-                 'the flavor; a tag of load balancers; the name of an '
-                 'availability zone of Octavia')
+            help='name or id of the load balancer, project or flavor; a tag '
+                 'of load balancers; the name of an availability zone of '
+                 'Octavia')
         base.add_dry_run(parser, 'whether it could be done')
         return parser
 
@@ -54,23 +61,37 @@ class AddExclusion(_ExclusionCommand):
         return parser
 
     def take_action(self, parsed_args):
-        _conf, engine = self.open_database()
-        kind, value = _KINDS[parsed_args.kind], parsed_args.value
-        if kind == exclusion_repo.LOAD_BALANCER:
-            value = load_balancers.find(engine, value)
+        conf, engine = self.open_database()
+        kind = _KINDS[parsed_args.kind]
+        value, name = _find(conf, engine, kind, parsed_args.value)
         if not 0 < len(value) <= _LONGEST:
             raise exceptions.NotPossible(
                 f'An exclusion has a value of 1 to {_LONGEST} characters, '
                 f'and {len(value)} were given: see "octavia-hmsync image '
                 f'list --long".')
+        number = exclusion_repo.count(engine, kind, value)
+        now = (f'{number or "no"} load balancer{"s" * (number > 1)} at '
+               f'present')
+        label = exclusion_repo.label(kind, value, name)
         if parsed_args.dry_run:
-            self.say(f'Rollouts would leave {parsed_args.kind} {value} '
-                     f'alone.')
+            self.say(f'Rollouts would leave {label} alone: {now}.')
             return
         exclusion_repo.add(engine, str(uuid.uuid4()), kind, value,
-                           parsed_args.reason, parsed_args.seconds)
-        self.say(f'Rollouts leave {parsed_args.kind} {value} alone from now '
-                 f'on.')
+                           parsed_args.reason, parsed_args.seconds, name)
+        self.say(f'Rollouts leave {label} alone from now on: {now}.')
+
+
+def _find(conf, engine, kind, value):
+    """Return (value, name) of what is to be excluded.
+
+    :raises NotPossible: if nothing has this name or id.
+    """
+    if kind == exclusion_repo.LOAD_BALANCER:
+        lb_id = load_balancers.find(engine, value)
+        return lb_id, load_balancers.Names(engine).read([lb_id]).get(lb_id)
+    if kind in _FINDERS:
+        return _FINDERS[kind](conf, engine, value)
+    return value, None
 
 
 class RemoveExclusion(_ExclusionCommand):
@@ -79,28 +100,41 @@ class RemoveExclusion(_ExclusionCommand):
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
         kind, value = _KINDS[parsed_args.kind], parsed_args.value
-        there = {e.value for e in exclusion_repo.get_all(engine)
-                 if e.kind == kind}
-        if value not in there and kind == exclusion_repo.LOAD_BALANCER:
-            # By its name; a deleted load balancer has only its id.
-            value = load_balancers.find(engine, value)
-        if value not in there or not (
-                parsed_args.dry_run or
-                exclusion_repo.remove(engine, kind, value)):
+        # As it was named then: what it was may be gone, or renamed.
+        there = [e for e in exclusion_repo.get_all(engine)
+                 if e.kind == kind and value in (e.value, e.name)]
+        exact = [e for e in there if e.value == value] or there
+        if len(exact) > 1:
             raise exceptions.NotPossible(
-                f'There is no exclusion of {parsed_args.kind} {value}: see '
-                f'"octavia-hmsync image exclusion list".')
+                f'There are {len(exact)} exclusions of {parsed_args.kind} '
+                f'{value}: give the id of one, '
+                f'{", ".join(e.value for e in exact)}.')
+        if not exact or not (parsed_args.dry_run or exclusion_repo.remove(
+                engine, kind, exact[0].value)):
+            self.say(f'There is no exclusion of {parsed_args.kind} {value}.')
+            return
         would = 'would leave' if parsed_args.dry_run else 'leave'
-        self.say(f'Rollouts {would} {parsed_args.kind} {value} alone no '
-                 f'more.')
+        self.say(f'Rollouts {would} {exact[0].label} alone no more.')
 
 
 class ListExclusions(base.DatabaseMixin, base.Lister):
-    """List the load balancers that are excluded from rollouts, and why."""
+    """List the load balancers that are excluded from rollouts, and why.
+
+    loadbalancers tells how many an exclusion leaves alone now.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        base.add_long(parser, _LONG_COLUMNS)
+        return parser
 
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
-        return (('kind', 'value', 'reason', 'created_at', 'expires_at'),
-                [(e.kind, e.value, e.reason, base.format_time(e.created_at),
-                  base.format_time(e.expires_at))
-                 for e in exclusion_repo.get_all(engine)])
+        rows = [(e.kind, e.value, e.name,
+                 exclusion_repo.count(engine, e.kind, e.value), e.reason,
+                 base.format_time(e.created_at),
+                 base.format_time(e.expires_at))
+                for e in exclusion_repo.get_all(engine)]
+        if base.is_long(parsed_args, _LONG_COLUMNS):
+            return (*_COLUMNS, *_LONG_COLUMNS), rows
+        return _COLUMNS, [row[:len(_COLUMNS)] for row in rows]

@@ -6,14 +6,16 @@ from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.cli import selectors
 from octavia_hmsync.image.db import inventory as inventory_repo
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import outdated
 from octavia_hmsync.image import target
 
-_COLUMNS = ('load_balancer', 'project', 'topology', 'tag', 'target_image',
-            'outdated', 'haproxy_version', 'state', 'blocked_by')
-_LONG_COLUMNS = ('name', 'flavor', 'availability_zone', 'images')
+_COLUMNS = ('loadbalancer_id', 'name', 'outdated', 'blocked_by')
+_LONG_COLUMNS = ('project_id', 'topology', 'tag', 'target_image_id',
+                 'provisioning_status', 'flavor_id', 'flavor',
+                 'availability_zone', 'haproxy_version', 'amphorae')
 
 # Load balancers that are read at once if some of them are not shown.
 _AT_ONCE = 1000
@@ -22,7 +24,7 @@ _AT_ONCE = 1000
 class ListImages(base.DatabaseMixin, base.Lister):
     """List the load balancers, and whether they have the newest image.
 
-    target_image is what the next amphora of a load balancer would boot: the
+    target_image_id is what the next amphora of a load balancer would boot: the
     newest active image with the tag of its flavor, else of
     [controller_worker] amp_image_tag. outdated is NO if all of its amphorae
     have it, YES if none has, MIXED if they have different ones, and UNKNOWN
@@ -37,8 +39,8 @@ class ListImages(base.DatabaseMixin, base.Lister):
             choices=[str(value) for value in outdated.Outdated],
             help='only those of which this is so; can be repeated')
         parser.add_argument(
-            '--project', metavar='<project-id>',
-            help='only those of this project')
+            '--project', metavar='<project>',
+            help='only those of this project (name or id)')
         parser.add_argument(
             '--tag', metavar='<tag>',
             help='only those whose next amphora boots an image of this tag')
@@ -55,8 +57,8 @@ class ListImages(base.DatabaseMixin, base.Lister):
             help='only those in this availability zone of Octavia')
         parser.add_argument(
             '--ask-agents', action='store_true',
-            help='ask the agents of the amphorae that are shown for '
-                 'haproxy_version; "?" stands for an agent that does not tell')
+            help='show haproxy_version, too: ask the agents of the amphorae '
+                 'that are shown; "?" stands for an agent that does not tell')
         parser.add_argument(
             '--limit', type=base.positive_number, metavar='<number>',
             help='no more than so many, the first by id (default: all)')
@@ -76,12 +78,17 @@ class ListImages(base.DatabaseMixin, base.Lister):
                 f'--marker the last id of the page before, or begin anew '
                 f'without.')
         known = inventory.Inventory(conf, engine)
-        if parsed_args.flavor and not known.has_flavor(parsed_args.flavor):
-            raise exceptions.NotPossible(
-                f'There is no flavor {parsed_args.flavor}: see "openstack '
-                f'loadbalancer flavor list".')
+        wanted = {'topology': parsed_args.topology}
+        for name, value, find in (
+                ('flavor', parsed_args.flavor, selectors.find_flavor),
+                ('project_id', parsed_args.project, selectors.find_project),
+                ('availability_zone', parsed_args.availability_zone,
+                 selectors.find_zone),
+                ('tag', parsed_args.tag, _find_tag)):
+            if value is not None:
+                wanted[name] = find(conf, engine, value)[0]
         targets = target.Targets(conf)
-        found = _find(known, targets, parsed_args)
+        found = _find(known, targets, wanted, parsed_args)
         versions = None
         if parsed_args.ask_agents:
             from octavia_hmsync.amphora import agent_info
@@ -89,23 +96,33 @@ class ListImages(base.DatabaseMixin, base.Lister):
             versions = agent_info.get_haproxy_versions(conf, [
                 (amphora.id, amphora.lb_network_ip) for load_balancer in found
                 for amphora in outdated.get_allocated(load_balancer)])
-        shown = [_make_row(load_balancer, targets, versions, known)
-                 for load_balancer in found]
+        columns = _COLUMNS
         if base.is_long(parsed_args, _LONG_COLUMNS):
-            return (*_COLUMNS, *_LONG_COLUMNS), shown
-        return _COLUMNS, [row[:len(_COLUMNS)] for row in shown]
+            columns += _LONG_COLUMNS
+        elif parsed_args.ask_agents:
+            columns += 'haproxy_version',
+        rows = (_make_row(load_balancer, targets, versions, known)
+                for load_balancer in found)
+        return columns, [tuple(row[name] for name in columns)
+                         for row in rows]
 
 
-def _find(known, targets, parsed_args):
+def _find_tag(conf, engine, value):
+    if value not in inventory.Inventory(conf, engine).get_tags():
+        raise exceptions.NotPossible(
+            f'No load balancer boots from an image with the tag {value}: it '
+            f'is neither [controller_worker] amp_image_tag nor the '
+            f'amp_image_tag of a flavor, see "openstack loadbalancer '
+            f'flavorprofile list".')
+    return value, None
+
+
+def _find(known, targets, wanted, parsed_args):
     """Return the load balancers that are wanted.
 
     The database cannot tell which are outdated. If only some of these are
     wanted, pages are read until there are enough.
     """
-    wanted = {'tag': parsed_args.tag, 'flavor': parsed_args.flavor,
-              'project_id': parsed_args.project,
-              'topology': parsed_args.topology,
-              'availability_zone': parsed_args.availability_zone}
     after, limit = parsed_args.marker, parsed_args.limit
     if not parsed_args.outdated:
         return known.get_page(after, limit, **wanted)
@@ -128,15 +145,24 @@ def _make_row(load_balancer, targets, versions, known):
     if versions is not None:
         haproxy = formatters.List(sorted(
             {versions.get(amphora.id, '?') for amphora in allocated}))
-    return (load_balancer.id, load_balancer.project_id,
-            load_balancer.topology, load_balancer.tag, image_id,
-            str(outdated.judge(load_balancer, image_id)), haproxy,
-            load_balancer.status,
-            formatters.List([str(block) for block in outdated.get_blocks(
-                load_balancer, image_id)]),
-            load_balancer.name,
-            known.get_flavor_name(load_balancer.flavor_id),
-            load_balancer.availability_zone,
-            formatters.Lines([f'{amphora.id} {amphora.role}: '
-                              f'{amphora.image_id or "?"}'
-                              for amphora in allocated]))
+    return {
+        'loadbalancer_id': load_balancer.id,
+        'name': load_balancer.name,
+        'outdated': str(outdated.judge(load_balancer, image_id)),
+        'blocked_by': formatters.List([
+            str(block) for block in outdated.get_blocks(load_balancer,
+                                                        image_id)]),
+        'project_id': load_balancer.project_id,
+        'topology': load_balancer.topology,
+        'tag': load_balancer.tag,
+        'target_image_id': image_id,
+        'provisioning_status': load_balancer.status,
+        'flavor_id': load_balancer.flavor_id,
+        'flavor': known.get_flavor_name(load_balancer.flavor_id),
+        'availability_zone': load_balancer.availability_zone,
+        'haproxy_version': haproxy,
+        'amphorae': formatters.Objects(
+            [{'id': amphora.id, 'role': amphora.role,
+              'image_id': amphora.image_id} for amphora in allocated],
+            lambda amphora: f'{amphora["id"]} {amphora["role"]}: '
+                            f'{amphora["image_id"] or "?"}')}

@@ -8,6 +8,7 @@ import uuid
 from cliff import command
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import progress
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.cli import changes
 from octavia_hmsync.image.cli import replace_checks
@@ -47,8 +48,9 @@ class Replace(base.DatabaseMixin, command.Command):
                  'an unknown one')
         parser.add_argument('--wait', action='store_true',
                             help='return when it is done')
-        changes.add_arguments(parser, 'with --wait: give up after so long; '
-                                      'it goes on')
+        progress.add_arguments(
+            parser, timeout_help='with --wait: give up after so long; it '
+                                 'goes on')
         base.add_dry_run(parser, 'what would be replaced')
         self.parser = parser
         return parser
@@ -122,10 +124,10 @@ class Replace(base.DatabaseMixin, command.Command):
             return (replace_repo.get(engine, replacement_id),
                     keeper_repo.get_up(engine, max_age))
 
-        with changes.Changes(
+        with progress.Watch(
                 self.app, parsed_args.interval, parsed_args.timeout,
                 f'Replacement {replacement_id} goes on: see "octavia-hmsync '
-                f'image replacement list".') as watch:
+                f'image replacement list".', base.explain_passing) as watch:
             watch.follow(
                 look, lambda found: self._show(watch, found, max_age),
                 f'After {parsed_args.timeout or 0:g} s replacement '
@@ -144,7 +146,7 @@ class Replace(base.DatabaseMixin, command.Command):
                  changes.describe(replacement)}
         if not keepers and replacement.state in replace_repo.OPEN_STATES:
             known[changes.describe_nobody(max_age)] = ''
-        watch.show(known)
+        watch.show([], known)
         if replacement.state in replace_repo.OPEN_STATES:
             return False
         if replacement.state == replace_repo.DONE:

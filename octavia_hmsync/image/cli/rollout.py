@@ -13,12 +13,21 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import cancel as cancel_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.image.rollout import estimate
 from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.image.rollout import model
+from octavia_hmsync.image.rollout import reading
+from octavia_hmsync.image import target
+from octavia_hmsync.sync.cli import load_balancers
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
 
+# Replacements whose durations are used for estimates.
+LAST = 20
 STATES = (replace_repo.RUNNING, replace_repo.DONE, replace_repo.FAILED,
           replace_repo.REFUSED, replace_repo.SKIPPED, replace_repo.CANCELLED)
+_COLUMNS = ('id', 'state', 'running', 'done', 'failed')
+_LONG_COLUMNS = ('refused', 'skipped', 'cancelled', 'mode', 'undo_of',
+                 'created_at', 'finished_at', 'reason')
 # Settings with a number, and their help texts.
 NUMBERS = {
     'canaries': 'so many of each topology, flavor, availability zone and '
@@ -44,15 +53,18 @@ def get_rollout(engine, rollout_id=None):
                 f'There is no rollout {rollout_id}: see "octavia-hmsync '
                 f'image rollout list".')
         return rollout
-    rollout = rollout_repo.get_active(engine)
+    rollout = _get_last(engine)
     if rollout is None:
-        newest = rollout_repo.get_all(engine, 1)
-        if not newest:
-            raise exceptions.NotPossible(
-                'There was no rollout yet: begin one with "octavia-hmsync '
-                'image rollout start".')
-        rollout = newest[0]
+        raise exceptions.NotPossible(
+            'There was no rollout yet: begin one with "octavia-hmsync image '
+            'rollout start".')
     return rollout
+
+
+def _get_last(engine):
+    """Return the active rollout, or the newest one; None without any."""
+    return rollout_repo.get_active(engine) or next(
+        iter(rollout_repo.get_all(engine, 1)), None)
 
 
 def why_it_waits(engine, rollout, rows):
@@ -68,6 +80,54 @@ def why_it_waits(engine, rollout, rows):
     ages = replace_repo.get_start_ages(engine, limits.HOUR)
     return limits.get_limit(model.Situation(
         rollout.settings, rollout.now, (), rows, start_ages=ages))
+
+
+class Lookout:
+    """Tells how far a rollout is.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    """
+
+    def __init__(self, conf, engine):
+        self._conf = conf
+        self._engine = engine
+        # What was read of the fleet, and at which version of the rollout.
+        self._version = None
+        self._candidates = ()
+        self._problem = None
+
+    def look(self, rollout, rows):
+        """Look once; the fleet is read again only after a change.
+
+        :param rows: all of its Replacements.
+        :returns: (an estimate.Outlook; why it does not know what is left, or
+                  None).
+        """
+        if self._version != rollout.version:
+            self._read(rollout)
+            self._version = rollout.version
+        durations = replace_repo.get_durations(self._engine, LAST)
+        return estimate.get_outlook(
+            model.Situation(rollout.settings, rollout.now, self._candidates,
+                            rows),
+            (rollout.now - rollout.created_at).total_seconds(),
+            None if self._problem or not durations
+            else sum(durations) / len(durations),
+            min(rollout.settings.parallel,
+                count_at_once(self._conf, self._engine))), self._problem
+
+    def _read(self, rollout):
+        self._candidates, self._problem = (), None
+        if rollout.state not in rollout_repo.ACTIVE_STATES:
+            return
+        try:
+            self._candidates = reading.read_fleet(
+                self._conf, self._engine, target.Targets(self._conf),
+                rollout.settings.mode, rollout.now,
+                rollout.undo_of).candidates
+        except exceptions.CloudUnavailable as e:
+            self._problem = str(e)
 
 
 def count_at_once(conf, engine):
@@ -105,18 +165,22 @@ class _ChangeRollout(base.DatabaseMixin, command.Command):
 
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
-        rollout = rollout_repo.get_active(engine)
-        if rollout is None:
+        rollout = _get_last(engine)
+        if rollout is None or rollout.state not in (*self.old,
+                                                    self.new):
             raise exceptions.NotPossible(
                 f'No rollout is there to {self.verb}: see "octavia-hmsync '
                 f'image rollout list".')
-        if rollout.state not in self.old or not (
-                parsed_args.dry_run or self._change(
-                    engine, rollout, parsed_args.reason)):
+        if rollout.state == self.new:
+            self.app.stdout.write(f'Rollout {rollout.id} is {rollout.state} '
+                                  f'already.\n')
+            return
+        if not (parsed_args.dry_run or self._change(engine, rollout,
+                                                    parsed_args.reason)):
             raise exceptions.NotPossible(
-                f'Rollout {rollout.id} is {rollout.state}, so that there is '
-                f'nothing to {self.verb}: see "octavia-hmsync image rollout '
-                f'show".')
+                f'Rollout {rollout.id} has changed at this moment: see '
+                f'"octavia-hmsync image rollout show", and run the command '
+                f'again.')
         if parsed_args.dry_run:
             self.app.stdout.write(f'There is rollout {rollout.id} to '
                                   f'{self.verb}, which is {rollout.state}.\n')
@@ -167,21 +231,35 @@ class CancelRollout(_ChangeRollout):
 class ListRollouts(base.DatabaseMixin, base.Lister):
     """List rollouts, the newest first."""
 
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        base.add_long(parser, _LONG_COLUMNS)
+        return parser
+
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
         rollouts = rollout_repo.get_all(engine)
         counts = replace_repo.count_states(engine, [r.id for r in rollouts])
-        return (('id', 'state', 'mode', *map(str.lower, STATES),
-                 'created_at', 'finished_at', 'reason'),
-                [(r.id, r.state, r.settings.mode,
-                  *(counts[r.id].get(state, 0) for state in STATES),
-                  base.format_time(r.created_at),
-                  base.format_time(r.finished_at), r.reason)
-                 for r in rollouts])
+        columns = _COLUMNS
+        if base.is_long(parsed_args, _LONG_COLUMNS):
+            columns += _LONG_COLUMNS
+        return columns, [tuple({
+            'id': r.id, 'state': r.state, 'mode': r.settings.mode,
+            'reason': r.reason, 'undo_of': r.undo_of,
+            'created_at': base.format_time(r.created_at),
+            'finished_at': base.format_time(r.finished_at),
+            **{state.lower(): counts[r.id].get(state, 0)
+               for state in STATES}}[name] for name in columns)
+            for r in rollouts]
 
 
 class ShowRollout(base.DatabaseMixin, base.ShowOne):
-    """Show a rollout: its limits, what runs, what failed, what is left."""
+    """Show a rollout: its limits, what runs, what failed, what is left.
+
+    total counts the load balancers that it deals with, and left those that
+    it will still begin. ends_at is about when all are done, if none fails
+    and it is not paused.
+    """
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -193,40 +271,65 @@ class ShowRollout(base.DatabaseMixin, base.ShowOne):
         rollout = get_rollout(engine, parsed_args.rollout)
         rows = replace_repo.get_of_rollout(engine, rollout.id)
         settings = rollout.settings
+        outlook, problem = Lookout(conf, engine).look(rollout, rows)
+        if problem:
+            self.app.stderr.write(f'How many are left is not known: '
+                                  f'{problem}\n')
+        is_active = rollout.state in rollout_repo.ACTIVE_STATES
+        names = load_balancers.Names(engine).read(
+            r.load_balancer_id for r in rows
+            if r.state != replace_repo.DONE or
+            limits.is_watched(r, settings, rollout.now))
         return (
-            ('id', 'state', 'reason', 'waits_for', 'undo_of', 'mode',
+            ('id', 'state', 'reason', 'total', 'left', 'done_per_hour',
+             'ends_at', 'waits_for', 'undo_of', 'mode',
              *NUMBERS, 'at_once', 'windows', *map(str.lower, STATES),
              'running_now', 'watched_now', 'failures', 'refusals',
              'tried_again', 'given_up', 'created_at', 'updated_at',
              'finished_at'),
             (rollout.id, rollout.state, rollout.reason,
+             None if problem else outlook.total,
+             None if problem else outlook.left,
+             round(outlook.per_second * limits.HOUR, 1) if is_active
+             else None,
+             base.format_time(outlook.ends_at) if is_active else None,
              why_it_waits(engine, rollout, rows), rollout.undo_of,
              settings.mode, *(getattr(settings, name) for name in NUMBERS),
              min(settings.parallel, count_at_once(conf, engine)),
              settings.windows,
              *(sum(r.state == state for r in rows) for state in STATES),
-             formatters.Lines(
-                 f'{r.load_balancer_id} {r.phase or "-"}' for r in rows
-                 if r.state == replace_repo.RUNNING),
-             formatters.Lines(
-                 f'{r.load_balancer_id} until '
-                 f'{base.format_time(limits.get_watch_end(r, settings))}'
-                 for r in rows
-                 if limits.is_watched(r, settings, rollout.now)),
-             _list_reasons(rows, replace_repo.FAILED),
-             _list_reasons(rows, replace_repo.REFUSED),
-             *_list_skipped(rows),
+             _list(names, [(r, {'phase': r.phase}) for r in rows
+                           if r.state == replace_repo.RUNNING]),
+             _list(names, [
+                 (r, {'until': base.format_time(limits.get_watch_end(
+                     r, settings))}) for r in rows
+                 if limits.is_watched(r, settings, rollout.now)]),
+             *(_list(names, [(r, {'reason': r.reason}) for r in rows
+                             if r.state == state])
+               for state in (replace_repo.FAILED, replace_repo.REFUSED)),
+             *(_list(names, found) for found in _find_skipped(rows)),
              base.format_time(rollout.created_at),
              base.format_time(rollout.updated_at),
              base.format_time(rollout.finished_at)))
 
 
-def _list_reasons(rows, state):
-    return formatters.Lines(f'{r.load_balancer_id}: {r.reason}'
-                            for r in rows if r.state == state)
+def _list(names, found):
+    """Return load balancers, with their names and more.
+
+    :param found: a list of (Replacement, {what: of it}).
+    """
+    return formatters.Objects(
+        [{'loadbalancer_id': r.load_balancer_id,
+          'name': names.get(r.load_balancer_id), **more}
+         for r, more in found],
+        lambda each: ', '.join([
+            names.label(each['loadbalancer_id']),
+            *(f'{key.replace("_", " ")}: {value}'
+              for key, value in list(each.items())[2:]
+              if value is not None)]))
 
 
-def _list_skipped(rows):
+def _find_skipped(rows):
     """Return skipped ones that are tried again, and the others.
 
     The last attempt of each load balancer counts.
@@ -241,10 +344,9 @@ def _list_skipped(rows):
             continue
         number = tries[r.load_balancer_id, r.target_image_id]
         if number >= limits.TRIES:
-            given_up.append(f'{r.load_balancer_id}: {r.reason}')
+            given_up.append((r, {'reason': r.reason}))
         else:
-            when = (f', next not before {base.format_time(r.not_before)}'
-                    if r.not_before else '')
-            again.append(f'{r.load_balancer_id}: {r.reason} (tried {number} '
-                         f'times{when})')
-    return formatters.Lines(again), formatters.Lines(given_up)
+            again.append((r, {
+                'reason': r.reason, 'tries': number,
+                'not_before': base.format_time(r.not_before)}))
+    return again, given_up

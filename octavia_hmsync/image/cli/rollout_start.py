@@ -4,30 +4,40 @@
 
 import collections
 import dataclasses
+import typing
 import uuid
 
 from oslo_utils import timeutils
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import progress
 from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.conf import windows
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.cli import changes
 from octavia_hmsync.image.cli import rollout as rollout_commands
+from octavia_hmsync.image.cli import rollout_watch
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import estimate
 from octavia_hmsync.image.rollout import waves
 from octavia_hmsync.image import target
+from octavia_hmsync.sync.cli import load_balancers
 
-# Replacements whose duration is used for the estimate.
-_LAST = 20
+_COLUMNS = ('wave', 'loadbalancer_id', 'name', 'left_out_by')
+_LONG_COLUMNS = ('canary', 'topology', 'flavor_id', 'availability_zone',
+                 'target_image_id')
+_STARTED = ('id', 'state', 'mode', 'loadbalancers', 'canaries', 'waves',
+            'excluded', 'blocked')
 # Settings that are options both of the command and of [hmsync_image].
 SETTINGS = (*rollout_commands.NUMBERS, 'windows')
 
 
 class Starter(base.DatabaseMixin, base.Lister):
     """For commands that start a rollout."""
+
+    # Reports errors in the combination of arguments like argparse.
+    parser: typing.Any
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -45,7 +55,15 @@ class Starter(base.DatabaseMixin, base.Lister):
                  '"Sat,Sun 01:00-05:00; Wed 02:00-03:00"; empty for always')
         parser.add_argument('--reason', default='', metavar='<reason>',
                             help='why, for "image rollout list"')
+        parser.add_argument('--wait', action='store_true',
+                            help='show how far it is, on stderr, until it '
+                                 'has ended; fails unless it is DONE')
+        progress.add_arguments(
+            parser, timeout_help='with --wait: give up after so long; it '
+                                 'goes on')
+        base.add_long(parser, _LONG_COLUMNS)
         base.add_dry_run(parser, 'which load balancers would be in which wave')
+        self.parser = parser
         return parser
 
     def start(self, conf, engine, settings, parsed_args, targets,
@@ -59,6 +77,8 @@ class Starter(base.DatabaseMixin, base.Lister):
         """
         from octavia_hmsync.image.rollout import reading
 
+        if parsed_args.timeout and not parsed_args.wait:
+            self.parser.error('argument --timeout: needs --wait')
         changes.check_that_somebody_is_up(engine, conf.hmsync.offline_after)
         fleet = reading.read_fleet(conf, engine, targets, settings.mode,
                                    timeutils.utcnow(), undo_of)
@@ -72,10 +92,25 @@ class Starter(base.DatabaseMixin, base.Lister):
         self._tell_time(engine, settings, found, rollout_commands
                         .count_at_once(conf, engine))
         if not parsed_args.dry_run:
-            self._start(engine, settings, parsed_args.reason, undo_of)
-        return (('wave', 'canary', 'load_balancer', 'topology', 'flavor_id',
-                 'availability_zone', 'target_image', 'left_out_by'),
-                _make_rows(found, fleet))
+            rollout_id = self._start(engine, settings, parsed_args.reason,
+                                     undo_of)
+            if parsed_args.wait:
+                rollout_watch.follow(self.app, conf, engine, rollout_id,
+                                     parsed_args, self.app.stderr)
+            rollout = rollout_commands.get_rollout(engine, rollout_id)
+            sizes = {is_canary: sum(len(wave) for kind, wave in found
+                                    if kind == is_canary)
+                     for is_canary in (True, False)}
+            return _STARTED, [(
+                rollout.id, rollout.state, rollout.settings.mode,
+                sum(sizes.values()), sizes[True], len(found),
+                len(fleet.excluded), len(fleet.unknown) + sum(
+                    bool(c.blocked_by) for c in fleet.candidates))]
+        is_long = base.is_long(parsed_args, _LONG_COLUMNS)
+        names = load_balancers.Names(engine)
+        rows = _make_rows(found, fleet, names)
+        return ((*_COLUMNS, *_LONG_COLUMNS) if is_long else _COLUMNS,
+                rows if is_long else [row[:len(_COLUMNS)] for row in rows])
 
     def _say(self, text):
         """Write a remark to stderr, since a program may read stdout."""
@@ -99,17 +134,18 @@ class Starter(base.DatabaseMixin, base.Lister):
                       f'[hmsync_image] replacements_at_once.')
         # For an estimate the clock of this host will do.
         now = timeutils.utcnow()
-        known = replace_repo.get_durations(engine, _LAST)
-        time = estimate.describe(estimate.get_end(
-            settings, found, now, min(known, default=0), at_once) - now)
+        known = replace_repo.get_durations(
+            engine, rollout_commands.LAST)
+        seconds = (estimate.get_end(settings, found, now, min(
+            known, default=0), at_once) - now).total_seconds()
         each = (f'the {min(known):.0f} s that the fastest of the last ones '
                 f'took' if known else 'no time for each, because none was '
                 'done yet')
         numbers = [sum(len(wave) for is_canary, wave in found
                        if is_canary or is_all) for is_all in (True, False)]
         self._say(f'{numbers[0]} load balancers, {numbers[1]} of them '
-                  f'canaries, in {len(found)} waves: at least {time}, with '
-                  f'{each}.')
+                  f'canaries, in {len(found)} waves: at least '
+                  f'{progress.describe_time(seconds)}, with {each}.')
 
     def _start(self, engine, settings, reason, undo_of):
         rollout_id = str(uuid.uuid4())
@@ -121,15 +157,17 @@ class Starter(base.DatabaseMixin, base.Lister):
                 'There was another rollout at this moment: run the command '
                 'again.')
         self._say(f'Rollout {rollout_id} runs.')
+        return rollout_id
 
 
 class StartRollout(Starter):
     """Bring all load balancers to their newest image.
 
-    Housekeeping replaces their amphorae, some at a time. The command lists
-    the order: wave 1 and canaries come first, and the others when these are
-    done and were watched; on stderr, how long that takes at least. Settings
-    that are not given come from [hmsync_image]; the mode is replace then.
+    Housekeeping replaces their amphorae, some at a time: wave 1 and canaries
+    first, and the others when these are done and were watched. --dry-run
+    lists the order, and what is left out; on stderr, how long it takes at
+    least. Settings that are not given come from [hmsync_image]; the mode is
+    replace then.
     """
 
     def take_action(self, parsed_args):
@@ -178,22 +216,19 @@ def get_settings(parsed_args, defaults):
     return settings
 
 
-def _make_rows(found, fleet):
+def _make_rows(found, fleet, names):
     """Return load balancers by wave, then those in no wave."""
     rows = []
     for number, (is_canary, wave) in enumerate(found, 1):
-        rows += [(number, is_canary, *_describe(c),
-                  'PENDING' if c.is_pending else None) for c in wave]
-    rows += [(None, False, *_describe(c), ', '.join(c.blocked_by))
+        rows += [(number, c, 'PENDING' if c.is_pending else None, is_canary)
+                 for c in wave]
+    rows += [(None, c, ', '.join(c.blocked_by), False)
              for c in fleet.candidates if c.blocked_by]
-    others = [(lb, f'excluded by {e.kind} {e.value}: {e.reason}')
+    names.read(c.load_balancer_id for _wave, c, _why, _is_canary in rows)
+    others = [(lb, f'excluded by {e.label}: {e.reason}')
               for lb, e in fleet.excluded] + fleet.unknown
-    return rows + [
-        (None, False, lb.id, lb.topology, lb.flavor_id, lb.availability_zone,
-         None, why) for lb, why in others]
-
-
-def _describe(candidate):
-    return (candidate.load_balancer_id, candidate.topology,
-            candidate.flavor_id, candidate.availability_zone,
-            candidate.target_image_id)
+    return [(wave, c.load_balancer_id, names.get(c.load_balancer_id), why,
+             is_canary, c.topology, c.flavor_id, c.availability_zone,
+             c.target_image_id) for wave, c, why, is_canary in rows] + [
+        (None, lb.id, lb.name, why, False, lb.topology, lb.flavor_id,
+         lb.availability_zone, None) for lb, why in others]

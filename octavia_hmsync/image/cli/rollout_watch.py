@@ -3,78 +3,138 @@
 """octavia-hmsync image rollout watch."""
 
 import collections
+import dataclasses
 
 from cliff import command
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import progress
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.cli import changes
 from octavia_hmsync.image.cli import rollout as rollout_commands
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.sync.cli import load_balancers
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
+
+_PROBLEMS = (replace_repo.FAILED, replace_repo.REFUSED)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Seen:
+    """What was seen of a rollout at one time.
+
+    :param rows: all of its Replacements.
+    :param waits_for: why nothing begins now, or None.
+    :param keepers: hosts of the housekeepers that are up.
+    :param outlook: an estimate.Outlook.
+    :param problem: why the outlook does not know what is left, or None.
+    """
+
+    rollout: rollout_repo.Rollout
+    rows: list
+    waits_for: str | None
+    keepers: list
+    outlook: object
+    problem: str | None
 
 
 class WatchRollout(base.DatabaseMixin, command.Command):
-    """Show what a rollout does, until it has ended: a line for each change.
+    """Show how far a rollout is, until it has ended.
 
-    Fails if it is halted or cancelled, and after --timeout.
+    A bar on a terminal, a line for each change otherwise; with what runs and
+    what failed. Fails if it is halted or cancelled, and after --timeout.
     """
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         rollout_commands.add_rollout_argument(parser)
-        changes.add_arguments(parser)
+        progress.add_arguments(parser)
         return parser
 
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
         rollout = rollout_commands.get_rollout(engine, parsed_args.rollout)
-        max_age = conf.hmsync.offline_after
-
-        def look():
-            now = rollout_commands.get_rollout(engine, rollout.id)
-            rows = replace_repo.get_of_rollout(engine, now.id)
-            return (now, rows,
-                    rollout_commands.why_it_waits(engine, now, rows),
-                    keeper_repo.get_up(engine, max_age))
-
-        with changes.Changes(
-                self.app, parsed_args.interval, parsed_args.timeout,
-                f'Rollout {rollout.id} goes on: see "octavia-hmsync image '
-                f'rollout show".') as watch:
-            watch.follow(
-                look, lambda found: self._show(watch, found, max_age),
-                f'After {parsed_args.timeout or 0:g} s rollout {rollout.id} '
-                f'has not ended: see "octavia-hmsync image rollout show".')
-
-    @staticmethod
-    def _show(watch, found, max_age):
-        """Write what has changed; returns whether it is done."""
-        rollout, rows, waits_for, keepers = found
-        known = {f'Rollout {rollout.id}': _describe(rollout, rows)}
-        # The last one of each load balancer is the newest.
-        known.update({f'Load balancer {r.load_balancer_id}':
-                      changes.describe(r) for r in rows})
-        if waits_for and not any(r.state == replace_repo.RUNNING
-                                 for r in rows):
-            known['Nothing begins now'] = waits_for
-        is_active = rollout.state in rollout_repo.ACTIVE_STATES
-        if is_active and not keepers:
-            known[changes.describe_nobody(max_age)] = ''
-        watch.show(known)
-        if is_active:
-            return False
-        if rollout.state == rollout_repo.DONE:
-            return True
-        raise exceptions.NotPossible(
-            f'Rollout {rollout.id} is {rollout.state}: see "octavia-hmsync '
-            f'image rollout show" for what failed, and start another one '
-            f'when that is put right.')
+        follow(self.app, conf, engine, rollout.id, parsed_args)
 
 
-def _describe(rollout, rows):
-    counts = collections.Counter(r.state for r in rows)
-    numbers = [f'{counts[state]} {state}'
-               for state in rollout_commands.STATES if counts[state]]
-    return ', '.join([changes.join(rollout.state, rollout.reason), *numbers])
+def follow(app, conf, engine, rollout_id, parsed_args, stream=None):
+    """Show a rollout until it has ended.
+
+    :param parsed_args: with the interval and the timeout.
+    :param stream: where to write, standard output by default.
+    :raises NotPossible: if it ends otherwise than DONE, or not in time.
+    """
+    max_age = conf.hmsync.offline_after
+    lookout = rollout_commands.Lookout(conf, engine)
+    names = load_balancers.Names(engine)
+
+    def look():
+        now = rollout_commands.get_rollout(engine, rollout_id)
+        rows = replace_repo.get_of_rollout(engine, rollout_id)
+        names.read({r.load_balancer_id for r in rows
+                    if r.state in (replace_repo.RUNNING, *_PROBLEMS)})
+        outlook, problem = lookout.look(now, rows)
+        return _Seen(now, rows,
+                     rollout_commands.why_it_waits(engine, now, rows),
+                     keeper_repo.get_up(engine, max_age), outlook, problem)
+
+    with progress.Watch(
+            app, parsed_args.interval, parsed_args.timeout,
+            f'Rollout {rollout_id} goes on: see "octavia-hmsync image '
+            f'rollout show".', base.explain_passing, stream) as watch:
+        watch.follow(
+            look, lambda seen: _show(watch, seen, names, max_age),
+            f'After {parsed_args.timeout or 0:g} s rollout {rollout_id} has '
+            f'not ended: see "octavia-hmsync image rollout show".')
+
+
+def _show(watch, seen, names, max_age):
+    """Show what is seen; returns whether it is done."""
+    rollout = seen.rollout
+    known = {f'Rollout {rollout.id}': changes.join(rollout.state,
+                                                   rollout.reason)}
+    # The last one of each load balancer counts.
+    last = {r.load_balancer_id: r for r in seen.rows}.values()
+    for states in ((replace_repo.RUNNING,), _PROBLEMS):
+        found = [r for r in last if r.state in states]
+        for r in found[:progress.NAMED]:
+            known[names.label(r.load_balancer_id)] = changes.join(
+                r.phase if r.state == replace_repo.RUNNING and r.phase
+                else r.state, r.reason)
+        if len(found) > progress.NAMED:
+            known[f'and {len(found) - progress.NAMED} more '
+                  f'{" or ".join(states)}: see "octavia-hmsync image rollout '
+                  f'show"'] = ''
+    if seen.waits_for and not any(r.state == replace_repo.RUNNING
+                                  for r in seen.rows):
+        known['Nothing begins now'] = seen.waits_for
+    is_active = rollout.state in rollout_repo.ACTIVE_STATES
+    if is_active and not seen.keepers:
+        known[changes.describe_nobody(max_age)] = ''
+    if seen.problem:
+        known[f'How many are left is not known: {seen.problem}'] = ''
+    watch.show([_make_bar(seen)], known)
+    if is_active:
+        return False
+    if rollout.state == rollout_repo.DONE:
+        return True
+    raise exceptions.NotPossible(
+        f'Rollout {rollout.id} is {rollout.state}: see "octavia-hmsync image '
+        f'rollout show" for what failed, and start another one when that is '
+        f'put right.')
+
+
+def _make_bar(seen):
+    outlook, rollout = seen.outlook, seen.rollout
+    counts = collections.Counter(r.state for r in seen.rows)
+    left = None
+    if rollout.state == rollout_repo.RUNNING and outlook.ends_at:
+        left = (outlook.ends_at - rollout.now).total_seconds()
+    return progress.Bar(
+        'rollout', outlook.done, None if seen.problem else outlook.total,
+        'load balancers', tuple(
+            f'{counts[state]} {state.lower()}'
+            for state in rollout_commands.STATES
+            if counts[state] and state != replace_repo.DONE),
+        outlook.per_second, left or 0)

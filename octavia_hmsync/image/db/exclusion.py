@@ -12,9 +12,11 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
+from octavia_hmsync.image.db import inventory as inventory_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 
 _TABLE = models.ImageExclusion.__table__
+_LB = compat.LOAD_BALANCER
 _TAG = compat.TAG
 
 LOAD_BALANCER = 'LOAD_BALANCER'
@@ -34,6 +36,7 @@ class Exclusion:
     :param reason: why, in the operator's words.
     :param created_at: by the database's clock, UTC.
     :param expires_at: None for never.
+    :param name: of what has an id, when it was excluded, or None.
     """
 
     kind: str
@@ -41,6 +44,18 @@ class Exclusion:
     reason: str
     created_at: datetime.datetime
     expires_at: datetime.datetime | None
+    name: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Its kind and name, for people."""
+        return label(self.kind, self.value, self.name)
+
+
+def label(kind: str, value: str, name: str | None) -> str:
+    """Name load balancers that are excluded, for people."""
+    what = kind.lower().replace('_', ' ')
+    return f'{what} {name} ({value})' if name else f'{what} {value}'
 
 
 def _lasts():
@@ -52,7 +67,7 @@ def get_all(engine):
     """Return the Exclusions in force, by kind and value."""
     with engine.connect() as connection:
         return [Exclusion(row.kind, row.value, row.reason, row.created_at,
-                          row.expires_at)
+                          row.expires_at, row.name)
                 for row in connection.execute(
                     sa.select(_TABLE).where(_lasts())
                     .order_by(_TABLE.c.kind, _TABLE.c.value)).all()]
@@ -71,16 +86,37 @@ def get_tagged(engine):
     return tagged
 
 
+def count(engine, kind, value):
+    """Return how many load balancers an exclusion leaves alone now.
+
+    :param kind: one of KINDS.
+    :param value: see Exclusion.
+    """
+    found = {
+        LOAD_BALANCER: _LB.c.id == value,
+        PROJECT: _LB.c.project_id == value,
+        TAG: _LB.c.id.in_(sa.select(_TAG.c.resource_id)
+                          .where(_TAG.c.tag == value)),
+        FLAVOR: _LB.c.flavor_id == value,
+        ZONE: _LB.c.availability_zone == value}[kind]
+    wanted = inventory_repo.Wanted(providers=inventory_repo.PROVIDERS)
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(sa.func.count()).select_from(_LB)
+            .where(found, *wanted.get_conditions())).scalar()
+
+
 @api.retry
-def add(engine, exclusion_id, kind, value, reason, seconds=None):
+def add(engine, exclusion_id, kind, value, reason, seconds=None, name=None):
     """Add an exclusion, or replace that of the same kind and value.
 
     :param exclusion_id: a new id.
     :param kind: one of KINDS.
     :param value: see Exclusion.
     :param seconds: for how long; None for ever.
+    :param name: see Exclusion.
     """
-    values = {'reason': reason, 'created_at': types.utcnow(),
+    values = {'name': name, 'reason': reason, 'created_at': types.utcnow(),
               'expires_at': None if seconds is None
               else types.utcnow_plus(seconds)}
     try:

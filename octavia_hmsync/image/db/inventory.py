@@ -20,6 +20,8 @@ _PROFILE = compat.FLAVOR_PROFILE
 _ZONE = compat.AVAILABILITY_ZONE
 _ZONE_PROFILE = compat.AVAILABILITY_ZONE_PROFILE
 
+# None is the provider of load balancers from before there were others.
+PROVIDERS = (None, *compat.AMPHORA_PROVIDERS, compat.CLUSTER_PROVIDER)
 
 # Only these: with thousands of rows the driver's time depends on columns.
 _AMPHORA_COLUMNS = (_AMPHORA.c.id, _AMPHORA.c.load_balancer_id,

@@ -1,28 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""How long a rollout takes at least.
+"""How far a rollout is, and how long it takes.
 
-Pure rules, for an operator who is about to start one: from the windows, the
-limit per hour, and the usual duration of a replacement.
+Pure rules, from the windows, the limit per hour, and the usual duration of a
+replacement.
 """
 
 from collections.abc import Sequence
+import dataclasses
 import datetime
 
 from octavia_hmsync.conf import windows as win
+from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.image.rollout import model
+from octavia_hmsync.image.rollout import rules
+from octavia_hmsync.image.rollout import waves
 
 
 def get_end(settings: rollout_repo.Settings,
-            waves: Sequence[tuple[bool, Sequence[model.Candidate]]],
+            found: Sequence[tuple[bool, Sequence[model.Candidate]]],
             now: datetime.datetime, seconds: float,
             at_once: int) -> datetime.datetime:
     """Return when all is done if nothing fails and nothing has to wait.
 
     :param settings: of the rollout.
-    :param waves: see octavia_hmsync.image.rollout.waves.
+    :param found: of waves.get_waves().
     :param now: UTC.
     :param seconds: duration of one load balancer.
     :param at_once: how many all housekeepers together replace at once; a
@@ -34,7 +38,7 @@ def get_end(settings: rollout_repo.Settings,
     per_hour = settings.rate_per_hour
     hour = datetime.timedelta(seconds=limits.HOUR)
     starts: list[datetime.datetime] = []
-    for _is_canary, wave in waves:
+    for _is_canary, wave in found:
         for _candidate in wave:
             if per_hour and len(starts) >= per_hour:
                 now = max(now, starts[-per_hour] + hour)
@@ -46,10 +50,56 @@ def get_end(settings: rollout_repo.Settings,
     return now
 
 
-def describe(duration: datetime.timedelta) -> str:
-    """Put a duration in words, rounded up."""
-    minutes = -(-duration // datetime.timedelta(minutes=1))
-    days, minutes = divmod(minutes, 24 * 60)
-    hours, minutes = divmod(minutes, 60)
-    return ' '.join(f'{number} {unit}' for number, unit in (
-        (days, 'd'), (hours, 'h'), (minutes, 'min')) if number) or '0 min'
+@dataclasses.dataclass(frozen=True)
+class Outlook:
+    """How far a rollout is, and how long it takes yet.
+
+    Counts are of load balancers.
+
+    :param done: whose last replacement is done.
+    :param left: that it will still begin, or has to try again.
+    :param total: all that it deals with: ended, running or left.
+    :param per_second: how many became done lately.
+    :param ends_at: UTC, when all is done if nothing fails; None if that
+                    cannot be told.
+    """
+
+    done: int
+    left: int
+    total: int
+    per_second: float
+    ends_at: datetime.datetime | None
+
+
+def get_outlook(situation: model.Situation, age: float,
+                seconds: float | None, at_once: int) -> Outlook:
+    """Return how far a rollout is.
+
+    :param situation: with all candidates and replacements.
+    :param age: seconds since it began.
+    :param seconds: duration of one load balancer; None if unknown.
+    :param at_once: see get_end().
+    :raises NotPossible: if the windows cannot be read.
+    """
+    progress = rules.Progress(situation)
+    left = progress.get_left()
+    dealt_with = {r.load_balancer_id for r in situation.replacements
+                  if r.state != replace_repo.SKIPPED}
+    done = [r for r in situation.replacements
+            if r.state == replace_repo.DONE]
+    period = min(age, limits.HOUR)
+    lately = [r for r in done if r.finished_at is not None and
+              (situation.now - r.finished_at).total_seconds() <= period]
+    settings = situation.settings
+    if not progress.needs_canaries():
+        settings = dataclasses.replace(settings, canaries=0)
+    ends_at = None
+    if at_once and seconds is not None:
+        # What runs counts as about to begin: how far it is varies.
+        ends_at = get_end(settings, waves.get_waves(
+            settings, [*left, *progress.get_running()]), situation.now,
+            seconds, at_once)
+    return Outlook(
+        len({r.load_balancer_id for r in done}), len(left),
+        len(dealt_with.union(c.load_balancer_id for c in left)),
+        len(lately) / period if period else 0.0, ends_at)

@@ -128,6 +128,22 @@ class Progress:
         """Tell whether nothing is running, watched, or left to begin."""
         return not self.open and len(self._left) == len(self._blocked)
 
+    def get_left(self) -> list[model.Candidate]:
+        """Return what this rollout will still begin, in no order."""
+        blocked = {c.load_balancer_id for c in self._blocked}
+        return [c for c in self._left if c.load_balancer_id not in blocked]
+
+    def get_running(self) -> list[model.Candidate]:
+        """Return what runs, and is neither done nor watched."""
+        return [model.Candidate(
+            r.load_balancer_id, r.topology, r.flavor_id, r.availability_zone,
+            r.target_image_id) for r in self.open.values()
+            if r.state != replace_repo.DONE]
+
+    def needs_canaries(self) -> bool:
+        """Tell whether canaries run, or have yet to begin."""
+        return bool(self._get_canaries() or any(self._canaries.values()))
+
     def summarize(self) -> str:
         """Return the results so far, in words."""
         parts = [f'{self._counts[replace_repo.DONE]} done']
@@ -162,7 +178,7 @@ class Progress:
         :returns: (model.Candidate, whether it is a canary), in order.
         """
         canaries = self._get_canaries()
-        is_canary = bool(canaries or any(self._canaries.values()))
+        is_canary = self.needs_canaries()
         zones: collections.Counter[str | None] = collections.Counter(
             r.availability_zone for r in self.open.values())
         chosen = take(canaries if is_canary else self._ready, room,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Finds the load balancer that an operator names."""
+"""Finds the load balancer that an operator names, and names it."""
 
 from octavia_hmsync import exceptions
 from octavia_hmsync.sync.db import amphora_page as page_repo
@@ -22,3 +22,37 @@ def find(engine, name):
             f'There are {len(ids)} load balancers {name}: give the id of one '
             f'of them, {", ".join(ids)}.')
     return ids[0]
+
+
+class Names:
+    """Names load balancers, which are read once for each.
+
+    :param engine: an SQLAlchemy engine.
+    """
+
+    def __init__(self, engine):
+        self._engine = engine
+        self._names: dict[str, str | None] = {}
+
+    def read(self, ids):
+        """Read the names of load balancers, with one statement."""
+        new = set(ids) - set(self._names) - {None}
+        if new:
+            self._names |= {
+                **dict.fromkeys(new),
+                **page_repo.get_load_balancer_names(self._engine, new)}
+        return self
+
+    def get(self, load_balancer_id):
+        """Return the name of a load balancer that was read, or None."""
+        return self._names.get(load_balancer_id)
+
+    def label(self, load_balancer_id):
+        """Return its name and id, for people.
+
+        A tenant chose the name: it may hold what moves the cursor.
+        """
+        name = self.get(load_balancer_id)
+        if not name:
+            return load_balancer_id
+        return f'{"".join(filter(str.isprintable, name))} {load_balancer_id}'

@@ -110,3 +110,15 @@ def find_load_balancers(engine, name):
                        compat.DELETED_STATUSES))
             .order_by(_LOAD_BALANCER.c.id)).scalars().all()
     return [name] if name in ids else list(ids)
+
+
+def get_load_balancer_names(engine, ids):
+    """Return {id: name} of load balancers that exist and have a name.
+
+    :param ids: of load balancers, deleted or not.
+    """
+    with engine.connect() as connection:
+        return {row.id: row.name for row in connection.execute(
+            sa.select(_LOAD_BALANCER.c.id, _LOAD_BALANCER.c.name)
+            .where(_LOAD_BALANCER.c.id.in_(list(ids)),
+                   sa.func.coalesce(_LOAD_BALANCER.c.name, '') != '')).all()}

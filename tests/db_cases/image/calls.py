@@ -416,10 +416,15 @@ class ImageCalls(base.DatabaseTestCase):
         self._exclude()
         return ()
 
+    @_call(exclusion_repo.count)
+    def count_excluded(self):
+        self._exclude()
+        return 'TAG', 'fragile'
+
     @_call(exclusion_repo.add)
     def add_exclusion(self):
         self._exclude()
-        return 'id', 'ZONE', 'az1', 'because', 60
+        return 'id', 'FLAVOR', 'flavor', 'because', 60, 'gold'
 
     @_call(exclusion_repo.add)
     def add_exclusion_again(self):

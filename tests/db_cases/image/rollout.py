@@ -417,3 +417,24 @@ class ExclusionCases(_Cases):
              ('lb3', 'other'))]})
         self.assertEqual({'lb1': ['fragile', 'other'], 'lb3': ['other']},
                          exclusion_repo.get_tagged(self.engine))
+
+    def test_count(self):
+        """Load balancers that rollouts concern, as long as they are there."""
+        flavor = self.records.add_flavor()
+        ids = [self.records.add_load_balancer(flavor_id=flavor)
+               for _ in range(4)]
+        for lb_id, values in ((ids[0], {'availability_zone': 'az1'}),
+                              (ids[1], {'provider': None}),
+                              (ids[2], {'provider': 'ovn'}),
+                              (ids[3], {'provisioning_status': 'DELETED'})):
+            self.records.change('load_balancer', lb_id, **values)
+        self.records.insert_all({'tags': [
+            {'resource_id': resource, 'tag': 'fragile'}
+            for resource in (ids[0], ids[1], ids[3], 'listener')]})
+        for number, kind, value in (
+                (2, 'FLAVOR', flavor), (0, 'FLAVOR', 'gold'),
+                (2, 'PROJECT', 'demo'), (2, 'TAG', 'fragile'),
+                (0, 'TAG', 'free'), (1, 'ZONE', 'az1'), (0, 'ZONE', 'az2'),
+                (1, 'LOAD_BALANCER', ids[0]), (0, 'LOAD_BALANCER', ids[3])):
+            self.assertEqual(number, exclusion_repo.count(
+                self.engine, kind, value), (kind, value))

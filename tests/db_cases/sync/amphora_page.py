@@ -123,6 +123,10 @@ class AmphoraPageCases(base.DatabaseTestCase):
         self.assertEqual(ids[:1], find(ids[0]))
         self.assertEqual(ids[:1], find('lb-aaaaaaaa'))
         self.assertEqual([], find(ids[1]))
+        # One that is deleted has its name still; one has none.
+        self.assertEqual({ids[1]: 'lb-aaaaaaaa', 'bbbbbbbb': ids[0]},
+                         page_repo.get_load_balancer_names(
+                             self.engine, [ids[1], 'bbbbbbbb', 'gone']))
 
     def test_judged_as_all_are(self):
         ids = self.add_amphorae(4)

@@ -2,6 +2,7 @@
 
 """Bars on a terminal, lines in a pipe."""
 
+import dataclasses
 import io
 import re
 
@@ -40,7 +41,7 @@ class TestDisplay(base.TestCase):
         self.assertIn('web: BUILD', text)
         self.assertIn('It is night.\n', text)
         self.assertIn('28 of 229 load balancers, 12.0 per hour, 4 h 20 min '
-                      'left, 2 running, 1 failed', bar.describe())
+                      'left, 2 running, 1 failed', bar.describe(0))
         self.assertLessEqual(max(map(len, text.splitlines())), 80)
 
     def test_nothing_is_seen_meanwhile(self):
@@ -62,7 +63,8 @@ class TestDisplay(base.TestCase):
         bar = progress.Bar('drain', 1, 3, 'amphorae')
         self.useFixture(fixtures.EnvironmentVariable('TERM', 'dumb'))
         for stream in (io.StringIO(), Terminal()):
-            text = self.see(([bar], ['slow']), ([bar], ['slow']),
+            faster = dataclasses.replace(bar, per_second=5)
+            text = self.see(([bar], ['slow']), ([faster], ['slow']),
                             ([bar], {'web': 'BUILD'}),
                             ([bar], {'web': 'PROVE'}), stream=stream)
             self.assertEqual(
@@ -134,6 +136,9 @@ class TestWords(base.TestCase):
                          bar.describe(2))
         self.assertEqual('10 of 30 amphorae', bar.describe())
         self.assertEqual('30 of 30', progress.Bar('x', 30, 30).describe(2))
+        # Its own rate counts.
+        bar = dataclasses.replace(bar, per_second=0.0, facts=('1 failed',))
+        self.assertEqual('10 of 30 amphorae, 1 failed', bar.describe(2))
 
     def test_many(self):
         self.assertEqual(['a', 'b'], progress.name_some('ab', 2, 'it'))

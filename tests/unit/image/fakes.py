@@ -6,6 +6,7 @@ import collections
 import json
 import logging
 import threading
+import types
 
 import requests
 
@@ -36,6 +37,28 @@ class ImageDriver:
         return image
 
 
+class Identity:
+    """The projects of a Keystone.
+
+    :ivar projects: {id: name}.
+    :ivar error: an exception to raise, or None.
+    """
+
+    def __init__(self):
+        self.projects = {}
+        self.error = None
+        self.asked = []
+
+    def find_project(self, name_or_id):
+        self.asked.append(name_or_id)
+        if self.error is not None:
+            raise self.error
+        for project_id, name in self.projects.items():
+            if name_or_id in (project_id, name):
+                return types.SimpleNamespace(id=project_id, name=name)
+        return None
+
+
 class Neutron:
     """A connection to a Neutron that has some things.
 
@@ -59,6 +82,7 @@ class Neutron:
 
     def __init__(self, limit=1000, quota=None, **things):
         self.network = self
+        self.identity = Identity()
         self.things = {**{kind: {} for kind in self._DEFAULTS}, **things}
         self.limit = limit
         self.quota = quota

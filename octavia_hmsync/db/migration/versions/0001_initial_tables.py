@@ -227,6 +227,7 @@ def upgrade():
         sa.Column('id', sa.String(36), primary_key=True),
         sa.Column('kind', sa.String(36), nullable=False),
         sa.Column('value', sa.String(255), nullable=False),
+        sa.Column('name', sa.String(255), nullable=True),
         sa.Column('reason', sa.Text, nullable=False),
         sa.Column('expires_at', types.Timestamp, nullable=True),
         sa.Column('created_at', types.Timestamp, nullable=False),

@@ -18,9 +18,10 @@ from tests.cloud import records
 from tests.unit.cli import base
 from tests.unit.image import fakes
 
-COLUMNS = ['load_balancer', 'project', 'topology', 'tag', 'target_image',
-           'outdated', 'haproxy_version', 'state', 'blocked_by']
-LONG_COLUMNS = ['name', 'flavor', 'availability_zone', 'images']
+COLUMNS = ['loadbalancer_id', 'name', 'outdated', 'blocked_by']
+LONG_COLUMNS = ['project_id', 'topology', 'tag', 'target_image_id',
+                'provisioning_status', 'flavor_id', 'flavor',
+                'availability_zone', 'haproxy_version', 'amphorae']
 
 
 class ImageTestCase(base.CommandTestCase):
@@ -98,20 +99,24 @@ class TestList(ImageTestCase):
         return self.run_json('image', 'list', *argv)
 
     def ids(self, *argv):
-        return [row['load_balancer'] for row in self.list(*argv)]
+        return [row['loadbalancer_id'] for row in self.list(*argv)]
 
     def test_columns(self):
         pair = self.add('new', 'old', name='web')
         row, = self.list('--long')
         self.assertEqual(COLUMNS + LONG_COLUMNS, list(row))
         self.assertEqual(
-            (pair, 'demo', 'ACTIVE_STANDBY', 'amphora', 'new', 'MIXED', None,
-             'ACTIVE', [], 'web', None, None), tuple(row.values())[:-1])
-        self.assertEqual({'MASTER: new', 'BACKUP: old'}, {
-            text.partition(' ')[2] for text in row['images']})
+            (pair, 'web', 'MIXED', [], 'demo', 'ACTIVE_STANDBY', 'amphora',
+             'new', 'ACTIVE', None, None, None, None),
+            tuple(row.values())[:-1])
+        self.assertEqual(
+            {('MASTER', 'new'), ('BACKUP', 'old')},
+            {(each['role'], each['image_id']) for each in row['amphorae']})
+        self.assertIn('BACKUP: old', self.run_ok('image', 'list', '--long'))
         row, = self.list()
         self.assertEqual(COLUMNS, list(row))
-        self.assertEqual('web', self.list('-c', 'name')[0]['name'])
+        self.assertEqual('demo', self.list('-c', 'project_id')[0][
+            'project_id'])
 
     def test_cluster(self):
         """It is known whether it is outdated; nothing is in the way."""
@@ -126,7 +131,7 @@ class TestList(ImageTestCase):
         self.add('old')
         row, = self.list('--topology', 'active_active')
         self.assertEqual((lb_id, 'MIXED', []), (
-            row['load_balancer'], row['outdated'], row['blocked_by']))
+            row['loadbalancer_id'], row['outdated'], row['blocked_by']))
 
     def test_outdated(self):
         flavor = self.records.add_flavor('{"amp_image_tag": "arm"}')
@@ -136,10 +141,10 @@ class TestList(ImageTestCase):
                self.add('new', flavor_id=flavor): 'YES',
                self.add('arm-new', flavor_id=flavor): 'NO',
                self.add('old', flavor_id=missing): 'UNKNOWN'}
-        rows = self.list()
-        self.assertEqual(ids, {row['load_balancer']: row['outdated']
+        rows = self.list('--long')
+        self.assertEqual(ids, {row['loadbalancer_id']: row['outdated']
                                for row in rows})
-        self.assertEqual(sorted(ids), [row['load_balancer'] for row in rows])
+        self.assertEqual(sorted(ids), [row['loadbalancer_id'] for row in rows])
         self.assertEqual([['NO_IMAGE']], [
             row['blocked_by'] for row in rows if row['tag'] == 'none'])
         # One question for each tag, each time.
@@ -169,20 +174,28 @@ class TestList(ImageTestCase):
                                            '2'))
         self.assertEqual(ids[2:], self.ids('--project', 'demo', '--marker',
                                            ids[1]))
+        flavor = self.records.add_flavor('{"amp_image_tag": "arm"}')
         self.assertEqual([], self.ids('--tag', 'arm'))
-        self.assertEqual([], self.ids('--availability-zone', 'nowhere'))
-        flavor = self.records.add_flavor('{}')
+        self.add_zone('az1', '{}')
+        self.assertEqual([], self.ids('--availability-zone', 'az1'))
+        self.neutron.identity.projects['a1'] = 'shop'
+        self.assertEqual([], self.ids('--project', 'shop'))
         self.assertEqual([], self.ids('--flavor', flavor))
-        self.assertFails('There is no flavor nobody', 'image', 'list',
-                         '--flavor', 'nobody')
+        # What nothing has would select nothing, without a word.
+        for option, words in (
+                ('flavor', 'There is no flavor x'),
+                ('project', 'There is no project x'),
+                ('availability-zone', 'There is no availability zone x'),
+                ('tag', 'boots from an image with the tag x')):
+            self.assertFails(words, 'image', 'list', f'--{option}', 'x')
         self.assertFails('no load balancer nobody to go on from', 'image',
                          'list', '--marker', 'nobody')
 
     def test_blocked(self):
         self.add('old', provisioning_status='PENDING_UPDATE')
-        row, = self.list()
-        self.assertEqual(('PENDING_UPDATE', ['PENDING']),
-                         (row['state'], row['blocked_by']))
+        row, = self.list('--long')
+        self.assertEqual(('PENDING_UPDATE', ['PENDING']), (
+            row['provisioning_status'], row['blocked_by']))
 
     def test_image_service_down(self):
         self.add('old')

@@ -5,9 +5,11 @@ import re
 import time
 from unittest import mock
 
+from oslo_db import exception as db_exc
+
+from octavia_hmsync.cli import progress
 from octavia_hmsync.db import models
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.cli import changes
 from octavia_hmsync.image.db import cancel as cancel_repo
 from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import exclusion as exclusion_repo
@@ -222,7 +224,7 @@ class TestWait(ReplaceTestCase):
         self.lb_id = self.add('old')
         steps = iter(steps)
         # The module's own: others sleep, too.
-        with mock.patch.object(changes, 'time', wraps=time) as clock:
+        with mock.patch.object(progress, 'time', wraps=time) as clock:
             clock.sleep.side_effect = lambda seconds: next(steps)()
             code, out, err = self.run_command(
                 'image', 'replace', self.lb_id, '--wait', *argv)
@@ -311,7 +313,7 @@ class TestWait(ReplaceTestCase):
         def fail(engine, replacement_id):
             error = errors.pop(0) if errors else None
             if error:
-                raise changes.api.db_exc.DBConnectionError(error)
+                raise db_exc.DBConnectionError(error)
             return get(engine, replacement_id)
 
         with mock.patch.object(replace_repo, 'get', autospec=True,

@@ -5,10 +5,11 @@ import json
 import time
 from unittest import mock
 
+from keystoneauth1 import exceptions as ks_exc
 from oslo_utils import timeutils
 
+from octavia_hmsync.cli import progress
 from octavia_hmsync.db import models
-from octavia_hmsync.image.cli import changes
 from octavia_hmsync.image.db import cancel as cancel_repo
 from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import replacement as replace_repo
@@ -33,31 +34,58 @@ class TestExclusions(test_image.ImageTestCase):
         return self.run_ok('image', 'exclusion', 'remove', *argv)
 
     def test_each_kind(self):
+        """By its name or its id; what it leaves alone is counted."""
         lb_id = self.add_load_balancer()
-        for kind, value in (('load-balancer', 'web'), ('project', 'demo'),
-                            ('tag', 'fragile'), ('flavor', 'large'),
-                            ('zone', 'az1')):
-            self.assertIn('alone from now on', self.add(
+        flavor = self.records.add_flavor()
+        self.records.change('flavor', flavor, name='gold')
+        self.records.change('load_balancer', lb_id, flavor_id=flavor)
+        self.add_zone('az1', '{}')
+        self.neutron.identity.projects['a1'] = 'shop'
+        for kind, value, now in (
+                ('load-balancer', 'web', '1 load balancer'),
+                ('project', 'demo', '1 load balancer'),
+                ('project', 'shop', 'no load balancer'),
+                ('tag', 'fragile', 'no load balancer'),
+                ('flavor', 'gold', '1 load balancer'),
+                ('zone', 'az1', 'no load balancer')):
+            self.assertIn(f'alone from now on: {now} at present.', self.add(
                 kind, value, '--reason', 'because'))
         self.assertEqual(
-            [('FLAVOR', 'large'), ('LOAD_BALANCER', lb_id),
-             ('PROJECT', 'demo'), ('TAG', 'fragile'), ('ZONE', 'az1')],
-            [(row['kind'], row['value']) for row in self.list()])
+            [('FLAVOR', flavor, 'gold', 1), ('LOAD_BALANCER', lb_id, 'web',
+                                             1),
+             ('PROJECT', 'a1', 'shop', 0), ('PROJECT', 'demo', None, 1),
+             ('TAG', 'fragile', None, 0), ('ZONE', 'az1', None, 0)],
+            [tuple(row.values())[:4] for row in self.list()])
         self.assertEqual({'because'}, {row['reason'] for row in self.list()})
+        # Keystone is not asked for what a load balancer has.
+        self.assertEqual(['shop'], self.neutron.identity.asked)
+        for kind, value in (('flavor', 'gold'), ('project', 'a1'),
+                            ('load-balancer', 'web')):
+            self.assertIn('alone no more', self.remove(kind, value))
+
+    def test_keystone_does_not_answer(self):
+        """An id is taken at its word, a name is not."""
+        self.neutron.identity.error = ks_exc.ConnectFailure('down')
+        project = 32 * 'a'
+        self.assertIn('no load balancer', self.add(
+            'project', project, '--reason', 'because'))
+        self.assertFails('Could not find the project shop: down', 'image',
+                         'exclusion', 'add', 'project', 'shop', '--reason',
+                         'because')
 
     def add_load_balancer(self):
         return test_image.ImageTestCase.add(self, 'old', name='web')
 
     def test_end(self):
         self.add('tag', 'fragile', '--reason', 'because', '--for', '60')
-        row, = self.list()
+        row, = self.run_json('image', 'exclusion', 'list', '--long')
         self.assertGreater(row['expires_at'], row['created_at'])
         self.make_older(models.ImageExclusion, 'expires_at', 1)
         self.assertEqual([], self.list())
 
     def test_dry_run(self):
         argv = ('tag', 'fragile')
-        self.assertIn('would leave tag fragile alone.', self.add(
+        self.assertIn('would leave tag fragile alone: no load', self.add(
             *argv, '--reason', 'because', '--dry-run'))
         self.assertEqual([], self.list())
         self.add(*argv, '--reason', 'because')
@@ -72,33 +100,42 @@ class TestExclusions(test_image.ImageTestCase):
             self.assertIn('alone no more', self.remove('load-balancer',
                                                        value))
             self.assertEqual([], self.list())
-            self.assertFails('There is no exclusion of load-balancer',
-                             'image', 'exclusion', 'remove',
-                             'load-balancer', value)
+            # To do it twice does no harm.
+            self.assertEqual(
+                f'There is no exclusion of load-balancer {value}.\n',
+                self.remove('load-balancer', value))
         # One that is deleted has no name any more.
         self.add('load-balancer', lb_id, '--reason', 'because')
         self.records.change('load_balancer', lb_id,
                             provisioning_status='DELETED')
         self.remove('load-balancer', lb_id)
 
+    def test_two_of_one_name(self):
+        ids = sorted(self.add_load_balancer() for _ in range(2))
+        for lb_id in ids:
+            self.add('load-balancer', lb_id, '--reason', 'because')
+        self.assertFails(f'give the id of one, {", ".join(ids)}', 'image',
+                         'exclusion', 'remove', 'load-balancer', 'web')
+
     def test_refused(self):
         for words, argv in (
-                ('There is no exclusion of tag fragile:',
-                 ('remove', 'tag', 'fragile', '--dry-run')),
                 ('There is no load balancer none:',
                  ('add', 'load-balancer', 'none', '--reason', 'because',
                   '--dry-run')),
                 ('There is no load balancer none:',
                  ('add', 'load-balancer', 'none', '--reason', 'because')),
-                ('There is no load balancer none:',
-                 ('remove', 'load-balancer', 'none')),
-                ('There is no exclusion of tag fragile:',
-                 ('remove', 'tag', 'fragile')),
+                ('There is no flavor none: see',
+                 ('add', 'flavor', 'none', '--reason', 'because')),
+                ('There is no availability zone none of Octavia: see',
+                 ('add', 'zone', 'none', '--reason', 'because')),
+                ('There is no project none: see "openstack project list"',
+                 ('add', 'project', 'none', '--reason', 'because')),
                 ('An exclusion has a value of 1 to 255 characters',
                  ('add', 'tag', 'a' * 256, '--reason', 'because')),
                 ('An exclusion has a value of 1 to 255 characters',
                  ('add', 'tag', '', '--reason', 'because'))):
             self.assertFails(words, 'image', 'exclusion', *argv)
+        self.assertEqual([], self.list())
         for argv in (('add', 'tag', 'fragile'), ('add', 'colour', 'red')):
             self.assertEqual(2, self.run_command('image', 'exclusion',
                                                  *argv)[0])
@@ -115,8 +152,8 @@ class RolloutTestCase(test_image.ImageTestCase):
 
     def start(self, *argv):
         code, out, err = self.run_command('image', 'rollout', 'start', *argv,
-                                          '-f', 'value', '-c', 'wave',
-                                          '-c', 'load_balancer')
+                                          '-f', 'value', '-c', 'id',
+                                          '-c', 'loadbalancers')
         self.assertEqual(0, code, err)
         return out, err
 
@@ -138,9 +175,16 @@ class TestStart(RolloutTestCase):
 
     def plan(self, *argv):
         code, out, self.err = self.run_command(
-            'image', 'rollout', 'start', '--dry-run', *argv, '-f', 'json')
+            'image', 'rollout', 'start', '--dry-run', '--long', *argv, '-f',
+            'json')
         self.assertEqual(0, code, self.err)
-        return [tuple(row.values()) for row in json.loads(out)]
+        return json.loads(out)
+
+    def run_json_of_start(self, *argv):
+        code, out, err = self.run_command('image', 'rollout', 'start', *argv,
+                                          '-f', 'json')
+        self.assertEqual(0, code, err)
+        return json.loads(out)
 
     def test_dry_run(self):
         self.add('new')
@@ -149,33 +193,43 @@ class TestStart(RolloutTestCase):
         broken = self.add('old', provisioning_status='ERROR')
         busy = self.add('old', provisioning_status='PENDING_UPDATE',
                         availability_zone='az1')
-        excluded = self.add('old', project_id='other')
-        self.run_ok('image', 'exclusion', 'add', 'project', 'other',
-                    '--reason', 'they asked')
+        flavor = self.records.add_flavor()
+        self.records.change('flavor', flavor, name='gold')
+        excluded = self.add('old', name='bank', flavor_id=flavor)
+        self.run_ok('image', 'exclusion', 'add', 'flavor', 'gold',
+                    '--reason', 'vendor freeze')
         found = self.plan('--parallel', '9')
         self.assertEqual(
             {(1, True, old[0], None), (1, True, pair, None),
              (1, True, busy, 'PENDING'), (2, False, old[1], None),
              (2, False, old[2], None), (None, False, broken, 'ERROR'),
              (None, False, excluded,
-              'excluded by PROJECT other: they asked')},
-            {(*row[:3], row[-1]) for row in found})
-        self.assertEqual((old[0], 'SINGLE', None, None, 'new'), next(
-            row[2:7] for row in found if row[2] == old[0]))
+              f'excluded by flavor gold ({flavor}): vendor freeze')},
+            {(row['wave'], row['canary'], row['loadbalancer_id'],
+              row['left_out_by']) for row in found})
+        self.assertEqual(['bank'], [row['name'] for row in found
+                                    if row['loadbalancer_id'] == excluded])
+        self.assertEqual(('SINGLE', None, None, 'new'), next(
+            tuple(row.values())[5:] for row in found
+            if row['loadbalancer_id'] == old[0]))
+        self.assertEqual(
+            ['wave', 'loadbalancer_id', 'name', 'left_out_by'],
+            list(self.run_json_of_start('--dry-run')[0]))
         self.assertIn('5 load balancers, 3 of them canaries, in 2 waves: at '
                       'least 10 min, with no time for each', self.err)
-        self.assertEqual(5, len({row[0] for row in self.plan()} - {None}))
+        self.assertEqual(5, len({row['wave'] for row in self.plan()} -
+                                {None}))
         # The first, the next one an hour later, and so on.
         self.plan('--rate-per-hour', '1', '--watch-time', '0')
         self.assertIn('in 5 waves: at least 4 h', self.err)
         self.assertIsNone(rollout_repo.get_active(self.engine))
 
     def test_starts(self):
-        lb_id = self.add('old')
+        self.add('old')
         out, err = self.start('--parallel', '3', '--windows', 'Sat 01:00-'
                               '05:00', '--reason', 'CVE')
-        self.assertEqual(f'1 {lb_id}\n', out)
         active = rollout_repo.get_active(self.engine)
+        self.assertEqual(f'{active.id} 1\n', out)
         self.assertEqual(f'Rollout {active.id} runs.',
                          err.splitlines()[-1])
         self.assertEqual(('CVE', rollout_repo.Settings(
@@ -219,7 +273,7 @@ class TestStart(RolloutTestCase):
         keeper_repo.touch(self.engine, 'another keeper', ())
         self.plan(*argv)
         self.assertNotIn('are replaced at once', self.err)
-        self.assertIn('at least 2 min', self.err)
+        self.assertIn('at least 100 s', self.err)
         self.make_older(models.HouseKeeper, 'keepalive_at', 100000,
                         host='another keeper')
         _out, err = self.start(*argv)
@@ -236,9 +290,10 @@ class TestStart(RolloutTestCase):
                          'start')
         self.add('old')
         self.assertEqual({(lb_id, 'ONLY_FAILOVER')}, {
-            (row[2], row[-1]) for row in self.plan() if row[-1]})
+            (row['loadbalancer_id'], row['left_out_by'])
+            for row in self.plan() if row['left_out_by']})
         self.assertEqual([None, None], [
-            row[-1] for row in self.plan('--mode', 'failover')])
+            row['left_out_by'] for row in self.plan('--mode', 'failover')])
 
     def test_nobody_can_tell(self):
         """A tag with no image, and amphorae of which Octavia has none."""
@@ -252,8 +307,9 @@ class TestStart(RolloutTestCase):
                       'No load balancer is outdated that a rollout'):
             self.assertIn(words, err)
         self.add('old')
-        self.assertEqual(found, {row[2]: row[-1] for row in self.plan()
-                                 if row[-1]})
+        self.assertEqual(found, {
+            row['loadbalancer_id']: row['left_out_by']
+            for row in self.plan() if row['left_out_by']})
 
     def test_nobody_replaces(self):
         self.add('old')
@@ -286,7 +342,7 @@ class TestOthers(RolloutTestCase):
 
     def setUp(self):
         super().setUp()
-        self.lb_id = self.add('old')
+        self.lb_id = self.add('old', name='web')
 
     def test_none(self):
         for name in ('pause', 'resume', 'cancel'):
@@ -301,16 +357,19 @@ class TestOthers(RolloutTestCase):
 
     def test_states(self):
         self.start()
+        self.assertIn('is RUNNING already', self.rollout('resume'))
         self.begin(self.lb_id, 'BUILD')
         self.assertIn('1 that run come to their end', self.rollout(
             'pause', '--reason', 'lunch'))
-        self.assertEqual(('PAUSED', 'lunch', 1, f'{self.lb_id} BUILD'),
-                         tuple(self.show()[name] if name != 'running_now'
-                               else self.show()[name][0] for name in (
-                                   'state', 'reason', 'running',
-                                   'running_now')))
-        self.assertFails('is PAUSED, so that there is nothing to pause',
-                         'image', 'rollout', 'pause')
+        found = self.show()
+        self.assertEqual(('PAUSED', 'lunch', 1, [
+            {'loadbalancer_id': self.lb_id, 'name': 'web',
+             'phase': 'BUILD'}]), tuple(found[name] for name in (
+                 'state', 'reason', 'running', 'running_now')))
+        self.assertIn(f' web {self.lb_id}, phase: BUILD ',
+                      self.rollout('show'))
+        # To do it twice does no harm.
+        self.assertIn('is PAUSED already', self.rollout('pause'))
         for name in ('resume', 'cancel'):
             self.assertIn(f'to {name}, which is PAUSED', self.rollout(
                 name, '--dry-run'))
@@ -320,9 +379,13 @@ class TestOthers(RolloutTestCase):
                           'cancel', '--reason', 'enough'))
         self.assertEqual('enough', replace_repo.get(
             self.engine, 'replacement').cancel_requested)
+        self.assertIn('is CANCELLED already', self.rollout('cancel'))
+        self.assertFails('No rollout is there to pause', 'image', 'rollout',
+                         'pause')
         row, = self.run_json('image', 'rollout', 'list')
-        self.assertEqual(('CANCELLED', 1, 0), (row['state'], row['running'],
-                                               row['done']))
+        self.assertEqual(('CANCELLED', 1, 0), tuple(row.values())[1:4])
+        row, = self.run_json('image', 'rollout', 'list', '--long')
+        self.assertEqual(('replace', 'enough'), (row['mode'], row['reason']))
         self.assertEqual('CANCELLED', self.show(row['id'])['state'])
 
     def test_who_is_left(self):
@@ -340,13 +403,18 @@ class TestOthers(RolloutTestCase):
             claims_repo.finish(self.engine, f'r{number}', 'one', state,
                                'because', 60 if lb_id == 'again' else None)
         found = self.show()
-        self.assertEqual(['refused: because'], found['refusals'])
-        again, = found['tried_again']
-        self.assertRegex(again, r'again: because \(tried 2 times, next not '
-                                r'before 20.*\)')
-        self.assertEqual(['never: because'], found['given_up'])
-        watched, = found['watched_now']
-        self.assertRegex(watched, 'done until 20')
+
+        def of(name, **values):
+            return [{'loadbalancer_id': name, 'name': None, **values}]
+
+        self.assertEqual(of('refused', reason='because'), found['refusals'])
+        at = found['tried_again'][0]['not_before']
+        self.assertRegex(at, '^20')
+        self.assertEqual(of('again', reason='because', tries=2,
+                            not_before=at), found['tried_again'])
+        self.assertEqual(of('never', reason='because'), found['given_up'])
+        at = found['watched_now'][0]['until']
+        self.assertEqual(of('done', until=at), found['watched_now'])
         self.assertIn('1 that are done are watched', found['waits_for'])
 
     def test_watch(self):
@@ -356,8 +424,8 @@ class TestOthers(RolloutTestCase):
                                           '--timeout', '0.01')
         self.assertEqual(1, code)
         self.assertIn('has not ended', err)
-        self.assertIn(f'Load balancer {self.lb_id}: BUILD\n', out)
-        self.assertIn('RUNNING, 1 RUNNING\n', out)
+        self.assertIn(f' web {self.lb_id}: BUILD\n', out)
+        self.assertIn(' rollout: 0 of 1 load balancers, 1 running\n', out)
         self.assertNotIn('Nothing begins', out)
         claims_repo.finish(self.engine, 'replacement', 'one', 'FAILED',
                            'no heartbeat')
@@ -367,9 +435,48 @@ class TestOthers(RolloutTestCase):
         code, out, err = self.run_command('image', 'rollout', 'watch')
         self.assertEqual(1, code)
         self.assertIn('is HALTED', err)
-        self.assertIn(f'{self.lb_id}: FAILED (no heartbeat)\n', out)
-        self.assertEqual([f'{self.lb_id}: no heartbeat'],
-                         self.show()['failures'])
+        self.assertIn(f' web {self.lb_id}: FAILED (no heartbeat)\n', out)
+        self.assertEqual(['no heartbeat'], [
+            each['reason'] for each in self.show()['failures']])
+
+    def test_how_far_it_is(self):
+        """Of 30: 7 done, one failed and one running, and 21 left."""
+        ids = [self.lb_id, *(self.add('old') for _ in range(29))]
+        self.start('--max-failures', '9', '--parallel', '9', '--canaries',
+                   '0', '--watch-time', '0')
+        active = rollout_repo.get_active(self.engine)
+        claims_repo.begin(
+            self.engine, active.id, active.version,
+            [replace_repo.New(lb_id, lb_id, 'replace', 'new')
+             for lb_id in ids[:9]], 'one', 60)
+        for lb_id in ids[:7]:
+            claims_repo.finish(self.engine, lb_id, 'one', 'DONE')
+            for row in self.records.rows('amphora'):
+                if row['load_balancer_id'] == lb_id:
+                    self.records.change('amphora', row['id'],
+                                        image_id='new')
+        claims_repo.finish(self.engine, ids[7], 'one', 'FAILED', 'no bed')
+        self.make_older(models.ImageReplacement, 'started_at', 100)
+        self.make_older(models.ImageRollout, 'created_at', 1800)
+        found = self.show()
+        self.assertEqual((30, 21, 7, 14.0), (
+            found['total'], found['left'], found['done'],
+            round(found['done_per_hour'])))
+        self.assertGreater(found['ends_at'], found['created_at'])
+        argv = ('image', 'rollout', 'watch', '--timeout', '0.01')
+        code, out, err = self.run_command(*argv)
+        self.assertRegex(out, r'rollout: 7 of 30 load balancers, 1[34]\.\d '
+                              r'per hour, \d+ min left, 1 running, 1 failed')
+        # What is done is not named; nor are, without Glance, those left.
+        self.assertNotIn(ids[0], out)
+        self.images.images['amphora'] = ValueError('no answer')
+        code, out, err = self.run_command(*argv)
+        self.assertRegex(out, r'rollout: 7 load balancers, 1[34]\.\d per '
+                              r'hour, 1 running, 1 failed\n')
+        self.assertIn('How many are left is not known: ', out)
+        code, out, err = self.run_command('image', 'rollout', 'show')
+        self.assertEqual(0, code)
+        self.assertIn('How many are left is not known: ', err)
 
     def test_what_it_waits_for(self):
         now = timeutils.utcnow()
@@ -395,11 +502,35 @@ class TestOthers(RolloutTestCase):
 
     def test_watch_is_interrupted(self):
         self.start()
-        with mock.patch.object(changes, 'time', wraps=time) as clock:
+        with mock.patch.object(progress, 'time', wraps=time) as clock:
             clock.sleep.side_effect = KeyboardInterrupt
             code, out, err = self.run_command('image', 'rollout', 'watch')
         self.assertEqual(130, code)
         self.assertIn('goes on: see', err)
+
+    def test_start_and_wait(self):
+        """Its progress is told on stderr; a program may read stdout."""
+        end = iter((('DONE', '1 done'), ('HALTED', '1 failed')))
+
+        def come_to_its_end(_seconds):
+            active = rollout_repo.get_active(self.engine)
+            rollout_repo.end(self.engine, active.id, active.version,
+                             *next(end))
+
+        argv = ('image', 'rollout', 'start', '--wait', '-f', 'json')
+        with mock.patch.object(progress, 'time', wraps=time) as clock:
+            clock.sleep.side_effect = come_to_its_end
+            code, out, err = self.run_command(*argv)
+            self.assertEqual(0, code, err)
+            row, = json.loads(out)
+            self.assertEqual(('DONE', 1), (row['state'],
+                                           row['loadbalancers']))
+            self.assertIn(': DONE (1 done)\n', err)
+            code, out, err = self.run_command(*argv)
+        self.assertEqual((1, ''), (code, out))
+        self.assertIn('is HALTED', err)
+        self.assertEqual(2, self.run_command('image', 'rollout', 'start',
+                                             '--timeout', '5')[0])
 
     def test_watch_to_the_end(self):
         self.start()
@@ -436,10 +567,14 @@ class TestUndo(RolloutTestCase):
                          '1 failed')
 
     def undo(self, *argv):
+        """Return what it would begin, or the number of what it begins."""
         code, out, err = self.run_command('image', 'rollout', 'undo', *argv,
                                           '-f', 'json')
         self.assertEqual(0, code, err)
-        return [row['load_balancer'] for row in json.loads(out)
+        rows = json.loads(out)
+        if '--dry-run' not in argv:
+            return rows[0]['loadbalancers']
+        return [row['loadbalancer_id'] for row in rows
                 if row['wave'] is not None]
 
     def test_undo(self):
@@ -457,7 +592,7 @@ class TestUndo(RolloutTestCase):
         self.images.images['amphora'] = 'old'
         self.assertEqual([done, failed], self.undo('--dry-run'))
         self.assertIsNone(rollout_repo.get_active(self.engine))
-        self.assertEqual([done, failed], self.undo(
+        self.assertEqual(2, self.undo(
             self.first, '--canaries', '0', '--reason', 'it dies'))
         active = rollout_repo.get_active(self.engine)
         self.assertEqual(

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import dataclasses
 import datetime
 
 import hypothesis
@@ -7,6 +8,8 @@ from hypothesis import strategies as st
 
 from octavia_hmsync.conf import windows
 from octavia_hmsync.image.rollout import estimate
+from octavia_hmsync.image.rollout import limits
+from octavia_hmsync.image.rollout import model
 from octavia_hmsync.image.rollout import waves
 from tests.unit import base
 from tests.unit.image.rollout import test_rules
@@ -73,8 +76,44 @@ class TestEstimate(base.TestCase):
             windows.parse(text),
             ends[1] - datetime.timedelta(seconds=seconds)))
 
-    def test_in_words(self):
-        for words, duration in (('0 min', 0 * MINUTE), ('1 min', MINUTE / 2),
-                                ('2 h', 120 * MINUTE),
-                                ('1 d 1 h 1 min', (25 * 60 + 1) * MINUTE)):
-            self.assertEqual(words, estimate.describe(duration))
+
+class TestOutlook(base.TestCase):
+
+    def look(self, number, replacements=(), seconds=60, age=7200, at_once=9,
+             **settings):
+        return estimate.get_outlook(model.Situation(
+            test_rules.change(**settings), NOW,
+            [test_rules.candidate(n) for n in range(number)], replacements),
+            age, seconds, at_once)
+
+    def test_nothing_has_begun(self):
+        """A canary, and then two at once."""
+        self.assertEqual(
+            estimate.Outlook(0, 5, 5, 0, NOW + 3 * MINUTE), self.look(5))
+
+    def test_halfway(self):
+        """It counts load balancers, however often each was tried."""
+        fleet = [test_rules.candidate(n) for n in range(20)]
+        done = [dataclasses.replace(
+            test_rules.replacement(fleet[n], 'DONE', canary=not n),
+            finished_at=NOW - n * 20 * MINUTE) for n in range(5)]
+        rows = [*done, *(test_rules.replacement(fleet[n], state)
+                         for n, state in enumerate((
+                             'FAILED', 'REFUSED', 'SKIPPED', 'SKIPPED',
+                             'RUNNING', 'CANCELLED'), 5))]
+        # Those of the last hour: now, and 20, 40 and 60 minutes ago.
+        self.assertEqual(
+            estimate.Outlook(5, 11, 20, 4 / 3600, NOW + 6 * MINUTE),
+            self.look(20, rows))
+        # It began half an hour ago.
+        self.assertEqual(2 / 1800, self.look(20, rows, age=1800).per_second)
+
+    def test_end_is_unknown(self):
+        self.assertIsNone(self.look(5, seconds=None).ends_at)
+        self.assertIsNone(self.look(5, at_once=0).ends_at)
+
+    def test_what_is_given_up(self):
+        lb = test_rules.candidate(0)
+        rows = [test_rules.replacement(lb, 'SKIPPED')] * limits.TRIES
+        self.assertEqual((0, 0), (self.look(1, rows).left,
+                                  self.look(1, rows).total))
