@@ -7,13 +7,16 @@ import typing
 from cliff import command
 from oslo_config import cfg
 
+from octavia_hmsync.cli import actor
 from octavia_hmsync.cli import plain
 from octavia_hmsync.cli import symbols
 from octavia_hmsync import compat
 from octavia_hmsync.conf import octavia as octavia_conf
 from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import api
+from octavia_hmsync.db import order as order_repo
 from octavia_hmsync.db import schema
+from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
 
 _IN_MEMORY = 'sqlite://'
@@ -23,7 +26,6 @@ Lister = plain.Lister
 ShowOne = plain.ShowOne
 positive_seconds = plain.positive_seconds
 positive_number = plain.positive_number
-add_dry_run = plain.add_dry_run
 
 # Errors that are reported in one line, without a traceback.
 REPORTED_ERRORS = (exceptions.HMSyncException, *api.ERRORS, cfg.Error,
@@ -71,22 +73,37 @@ def _check_connection(conf):
 
 
 class DatabaseMixin(command.Command):
-    """For cliff commands that need octavia.conf and the database."""
+    """For cliff commands that need octavia.conf and the database.
+
+    One that changes something says so by add_dry_run(): each of its runs but
+    dry ones is recorded as an order, before it changes anything.
+    """
 
     # The application of cmd.hmsync.
     app: typing.Any
+    _parsed_args: typing.Any = None
+    # Why a command failed that raises nothing, or None.
+    order_error: str | None = None
+    # The engine and the order that is recorded, of a command that is one.
+    _order: typing.Any = None
 
     def run(self, parsed_args):
         """Run the command; any error becomes one line."""
+        self._parsed_args = parsed_args
         try:
-            return super().run(parsed_args)
+            code = super().run(parsed_args)
+            self._finish_order(self.order_error)
+            return code
         except BrokenPipeError:
             # The reader has closed the pipe: cliff ends silently.
+            self._finish_order(None)
             raise
         except Exception as e:
-            if self.app.options.debug or not (
-                    isinstance(e, REPORTED_ERRORS) or
-                    api.is_database_error(e)):
+            is_reported = (isinstance(e, REPORTED_ERRORS) or
+                           api.is_database_error(e))
+            self._finish_order(describe(e) if is_reported
+                               else type(e).__name__)
+            if self.app.options.debug or not is_reported:
                 raise
             error = exceptions.HMSyncException(describe(e))
         raise error
@@ -94,6 +111,35 @@ class DatabaseMixin(command.Command):
     def get_epilog(self):
         """Return nothing: cliff reads all installed packages for it."""
         return ''
+
+    def is_order(self, parsed_args):
+        """Tell whether this run changes something."""
+        return not getattr(parsed_args, 'dry_run', True)
+
+    def make_order(self):
+        """Return the order.New of this run."""
+        words = len(self.cmd_name.split())
+        return actor.make(self.cmd_name, self.app.subcommand_argv[words:],
+                          getattr(self._parsed_args, 'reason', None))
+
+    def record_order(self, engine):
+        """Record this run, if it changes something, before it does so."""
+        if self._order is None and self.is_order(self._parsed_args):
+            new = self.make_order()
+            order_repo.add(engine, new)
+            self._order = engine, new
+
+    def _finish_order(self, error):
+        if self._order is None:
+            return
+        (engine, new), self._order = self._order, None
+        try:
+            order_repo.finish(engine, new.id,
+                              error and types.storable(error))
+        except api.ERRORS as e:
+            # The command has done what it has done.
+            self.app.stderr.write(f'How this order ended is not recorded: '
+                                  f'{describe(e)}\n')
 
     def load_configuration(self, with_octavia=False):
         """Parse octavia.conf, without checking our options.
@@ -130,7 +176,25 @@ class DatabaseMixin(command.Command):
                     schema.check(connection)
                 except exceptions.SchemaNewer as e:
                     self.app.stderr.write(f'{e}\n')
+            self.record_order(engine)
         return conf, engine
+
+
+def add_dry_run(parser, text, needs_reason=False):
+    """Add the options of a command that changes something.
+
+    :param parser: its argparse parser.
+    :param text: what the command tells with --dry-run.
+    :param needs_reason: whether --reason must be given.
+    """
+    plain.add_dry_run(parser, text)
+    add_reason(parser, needs_reason)
+
+
+def add_reason(parser, needs_reason=False):
+    """Add the option --reason alone; see add_dry_run()."""
+    parser.add_argument('--reason', required=needs_reason, metavar='<text>',
+                        help='why, for other operators: see "order list"')
 
 
 def format_time(value):

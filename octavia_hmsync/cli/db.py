@@ -33,6 +33,8 @@ class Upgrade(base.DatabaseMixin, command.Command):
                 before, after = schema.current(connection), schema.head()
         else:
             before, after = schema.upgrade(engine)
+            # Its table may not have been there before.
+            self.record_order(engine)
         if before == after:
             text = f'The tables are at revision {after} already.'
         elif parsed_args.dry_run:

@@ -13,11 +13,6 @@ import math
 import time
 
 from oslo_utils import timeutils
-from rich import console
-from rich import live
-from rich import progress_bar
-from rich import table
-from rich import text as rich_text
 
 from octavia_hmsync.cli import plain
 from octavia_hmsync import exceptions
@@ -166,12 +161,19 @@ class _Bars:
     """
 
     def __init__(self, terminal):
+        from rich import live
+
         self._live = live.Live(console=terminal, auto_refresh=False)
         self.start, self.stop = self._live.start, self._live.stop
         self._bars = ()
 
     def show(self, bars, known):
         """Draw anew; see Display.show()."""
+        from rich import console
+        from rich import progress_bar
+        from rich import table
+        from rich import text as rich_text
+
         if bars is not None:
             self._bars = bars
         grid = table.Table.grid(padding=(0, 1))
@@ -192,6 +194,9 @@ class Display:
     """
 
     def __init__(self, stream):
+        # Imported late: most commands do not follow anything.
+        from rich import console
+
         terminal = console.Console(file=stream)
         # A dumb terminal cannot redraw: rich would draw only at the end.
         self._shown = (_Bars(terminal) if stream.isatty() and

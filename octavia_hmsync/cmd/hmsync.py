@@ -106,6 +106,9 @@ class CommandManager(commandmanager.CommandManager):
 class HMSyncApp(app.App):
     """Shows and manages what octavia-hmsync keeps."""
 
+    # The command's words and arguments.
+    subcommand_argv: list[str] = []
+
     def __init__(self):
         super().__init__(
             description='Look after the amphorae of Octavia: "sync", "health '
@@ -138,6 +141,7 @@ class HMSyncApp(app.App):
 
     def run_subcommand(self, argv):
         """Run a command; that there is no such one is said on stderr."""
+        self.subcommand_argv = argv
         try:
             self.command_manager.find_command(argv)
         except ValueError:

@@ -100,9 +100,10 @@ _history_opts = [
     cfg.IntOpt('history_days', default=90, min=0,
                help='Days after which rollouts and replacements that ended '
                     'are deleted from the database; a rollout goes with all '
-                    'of its replacements. A larger value shows more of what '
-                    'happened, and takes a row for each replacement. 0 keeps '
-                    'them for ever.'),
+                    'of its replacements, and so are orders of operators '
+                    '("order list") of that age. A larger value shows more '
+                    'of what happened, and takes a row for each replacement '
+                    'and order. 0 keeps them for ever.'),
 ]
 
 OPTS = _service_opts + _replace_opts + _rollout_opts + _history_opts

@@ -319,3 +319,29 @@ class Port(Base):
     # Who works on it now.
     claim_owner = sa.Column(sa.String(320), nullable=True)
     claim_expires_at = sa.Column(types.Timestamp, nullable=True)
+
+
+class Order(Base):
+    """What an operator ordered with a command, and how it ended."""
+
+    __tablename__ = 'hmsync_order'
+    __table_args__ = (
+        sa.Index('ix_hmsync_order_created', 'created_at'),
+        {'mysql_engine': 'InnoDB'})
+
+    id = sa.Column(sa.String(36), primary_key=True)
+    # Its words, and the other arguments as a shell takes them.
+    command = sa.Column(sa.String(255), nullable=False)
+    arguments = sa.Column(sa.Text, nullable=False)
+    reason = sa.Column(sa.Text, nullable=True)
+    # Who ran it; who called sudo for that, or NULL; and where.
+    os_user = sa.Column(sa.String(255), nullable=False)
+    sudo_user = sa.Column(sa.String(255), nullable=True)
+    host = sa.Column(sa.String(255), nullable=False)
+    # GIVEN until it is DONE or has FAILED, with the error.
+    state = sa.Column(sa.String(36), nullable=False)
+    error = sa.Column(sa.Text, nullable=True)
+    created_at = sa.Column(types.Timestamp, nullable=False)
+    finished_at = sa.Column(types.Timestamp, nullable=True)
+    # The state in the last notification, or NULL.
+    announced = sa.Column(sa.String(36), nullable=True)

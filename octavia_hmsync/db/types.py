@@ -14,6 +14,18 @@ Timestamp = sa.DateTime().with_variant(
 LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
 
 
+def storable(text, length=1000):
+    """Make a text that a column of any character set takes.
+
+    Agents and operators may send any text. One character that MySQL rejects
+    would fail the whole transaction, and the text must be safe for a terminal.
+
+    :param length: characters that are kept.
+    """
+    return ''.join(c if c.isascii() and c.isprintable() else '?'
+                   for c in text)[:length]
+
+
 class utcnow(functions.FunctionElement):
     """The database server's time, in UTC with fractions of a second.
 

@@ -51,13 +51,6 @@ class Inventory:
         found = self._read(inventory_repo.Wanted(load_balancer_id))
         return found[0] if found else None
 
-    def find_flavor(self, flavor):
-        """Return (id, name) of a flavor, by its name or id; None without."""
-        if flavor in self._flavors:
-            return flavor, self._flavors[flavor].name
-        return next(((row.id, row.name) for row in self._flavors.values()
-                     if flavor == row.name), None)
-
     def get_tags(self):
         """Return the tags of images from which load balancers may boot."""
         return {self._default, *map(self._get_tag, self._flavors)}

@@ -254,11 +254,41 @@ class FailoverGuardReleased(Payload):
     amphora_ids: tuple
 
 
+@dataclasses.dataclass(frozen=True)
+class OrderGiven(Payload):
+    """An operator ran a command that changes something; again when it ends.
+
+    :param command: its words.
+    :param arguments: the others, as a shell takes them.
+    :param reason: why, in the operator's words, or None.
+    :param os_user: who ran it.
+    :param sudo_user: who called sudo for that, or None.
+    :param host: where.
+    :param state: GIVEN, DONE or FAILED.
+    :param error: why it FAILED, or None.
+    """
+
+    EVENT_TYPE = 'octavia_hmsync.order.given'
+    PRIORITY = INFO
+    VERSION = '1.0'
+
+    order_id: str
+    command: str
+    arguments: str
+    reason: str | None
+    os_user: str
+    sudo_user: str | None
+    host: str
+    state: str
+    error: str | None
+
+
 ALL = (
     HealthManagerUp, HealthManagerDraining, HealthManagerDown,
     GenerationPublished, GenerationCompleted, GenerationRolledBack,
     AmphoraUnreachable, AmphoraRejected, AmphoraUnsupported, AmphoraRecovered,
-    AmphoraNotAdopted, FailoverGuardHolding, FailoverGuardReleased)
+    AmphoraNotAdopted, FailoverGuardHolding, FailoverGuardReleased,
+    OrderGiven)
 
 
 def split(payload_class, amphora_ids, *values):
@@ -293,3 +323,15 @@ def for_roll_back(number, suspects, reason, good_addresses, host):
         GenerationPublished(
             number + 1, tuple(good_addresses), trial.OPEN,
             f'generation {number} is rolled back: {reason}', host)]
+
+
+def for_order(order, state, error):
+    """Make the payload of an order.
+
+    :param order: a db.order.New.
+    :param state: that it has now.
+    :param error: why it FAILED, or None.
+    """
+    return OrderGiven(order.id, order.command, order.arguments, order.reason,
+                      order.os_user, order.sudo_user, order.host, state,
+                      error)

@@ -13,6 +13,7 @@ from octavia_hmsync.amphora import upload_result
 from octavia_hmsync.cluster import db as cluster_db
 from octavia_hmsync.db import models
 from octavia_hmsync.db import octavia_amphora
+from octavia_hmsync.db import order as order_repo
 from octavia_hmsync.image import db as image_db
 from octavia_hmsync.network import db as network_db
 from octavia_hmsync.network.db import network as network_repo
@@ -50,6 +51,7 @@ from tests.db_cases.cluster import instance_calls
 from tests.db_cases.cluster import look_calls
 from tests.db_cases.cluster import manager_calls
 from tests.db_cases.image import calls as image_calls
+from tests.db_cases import order as order_cases
 
 LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
 OTHER_LIST = LIST[:1]
@@ -60,7 +62,7 @@ SLICES = (cluster_db, image_db, network_db, sync_db)
 
 def public_functions():
     """All public functions of all repositories that use an engine."""
-    names = [octavia_amphora.__name__, *(
+    names = [octavia_amphora.__name__, order_repo.__name__, *(
         f'{package.__name__}.{info.name}' for package in SLICES
         for info in pkgutil.iter_modules(package.__path__))]
     return {function for name in names
@@ -90,6 +92,51 @@ def _call(function):
 class Calls(look_calls.LookCalls, manager_calls.ManagerCalls,
             instance_calls.InstanceCalls, image_calls.ImageCalls):
     """Each has at least two rows to change, and one to leave alone."""
+
+    # Orders
+
+    def _order(self):
+        """Add three orders, of which the first has ended."""
+        for number in (1, 2, 3):
+            order_repo.add(self.engine, order_cases.new(number))
+        order_repo.finish(self.engine, 'order1')
+
+    @_call(order_repo.get_page)
+    def get_orders(self):
+        self._order()
+        return 'order3', 2
+
+    @_call(order_repo.exists)
+    def order_exists(self):
+        self._order()
+        return 'order2',
+
+    @_call(order_repo.add)
+    def add_order(self):
+        self._order()
+        return order_cases.new(4),
+
+    @_call(order_repo.finish)
+    def finish_order(self):
+        self._order()
+        return 'order2', 'no'
+
+    @_call(order_repo.get_news)
+    def get_order_news(self):
+        self._order()
+        return LONG, 10
+
+    @_call(order_repo.set_announced)
+    def set_order_announced(self):
+        self._order()
+        return order_repo.get_news(self.engine, LONG, 10)[0],
+
+    @_call(order_repo.delete_old)
+    def delete_old_orders(self):
+        self._order()
+        for order_id in ('order1', 'order2'):
+            self.make_older(models.Order, 'created_at', LONG, id=order_id)
+        return LONG / 2,
 
     # Amphorae
 

@@ -26,6 +26,8 @@ _FINDERS = {exclusion_repo.PROJECT: selectors.find_project,
 class _ExclusionCommand(base.DatabaseMixin, command.Command):
     """For commands on one exclusion."""
 
+    needs_reason = False
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('kind', choices=tuple(_KINDS),
@@ -35,7 +37,8 @@ class _ExclusionCommand(base.DatabaseMixin, command.Command):
             help='name or id of the load balancer, project or flavor; a tag '
                  'of load balancers; the name of an availability zone of '
                  'Octavia')
-        base.add_dry_run(parser, 'whether it could be done')
+        base.add_dry_run(parser, 'whether it could be done',
+                         self.needs_reason)
         return parser
 
     def say(self, text):
@@ -50,10 +53,10 @@ class AddExclusion(_ExclusionCommand):
     end.
     """
 
+    needs_reason = True
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('--reason', required=True, metavar='<reason>',
-                            help='why, for other operators')
         parser.add_argument(
             '--for', type=base.positive_seconds, dest='seconds',
             metavar='<seconds>', help='only for so long (default: until it '
@@ -61,8 +64,9 @@ class AddExclusion(_ExclusionCommand):
         return parser
 
     def take_action(self, parsed_args):
-        conf, engine = self.open_database()
         kind = _KINDS[parsed_args.kind]
+        conf, engine = self.open_database(
+            with_octavia=kind == exclusion_repo.PROJECT)
         value, name = _find(conf, engine, kind, parsed_args.value)
         if not 0 < len(value) <= _LONGEST:
             raise exceptions.NotPossible(

@@ -35,7 +35,11 @@ class Leaks(base.DatabaseMixin, base.Lister):
                  f'(default: {_OLDER_THAN})')
         parser.add_argument('--delete', action='store_true',
                             help='delete it')
+        base.add_reason(parser)
         return parser
+
+    def is_order(self, parsed_args):
+        return parsed_args.delete
 
     def run(self, parsed_args):
         """List, and delete; what could not be deleted is a failure."""
@@ -60,6 +64,7 @@ class Leaks(base.DatabaseMixin, base.Lister):
         for leak, kept, error in leaks.delete_all(known, found):
             if error is not None:
                 self._has_failed = True
+                self.order_error = 'Not all could be deleted.'
                 self.app.stderr.write(f'{error}\n')
             rows.append(_make_row(
                 leak, kept, 'FAILED' if error is not None else

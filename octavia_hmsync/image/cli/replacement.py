@@ -86,9 +86,6 @@ class CancelReplacement(base.DatabaseMixin, command.Command):
         parser.add_argument(
             'replacement', metavar='<replacement>',
             help='its id, or the name or id of its load balancer')
-        parser.add_argument('--reason', default='by an operator',
-                            metavar='<reason>',
-                            help='why, for "image replacement list"')
         base.add_dry_run(parser, 'whether it could be cancelled')
         return parser
 
@@ -97,7 +94,8 @@ class CancelReplacement(base.DatabaseMixin, command.Command):
         found = _get_open(engine, parsed_args.replacement)
         state = found.state
         if not parsed_args.dry_run:
-            state = cancel_repo.cancel(engine, found.id, parsed_args.reason)
+            state = cancel_repo.cancel(
+                engine, found.id, parsed_args.reason or 'by an operator')
             if state is None:
                 raise _ended(parsed_args.replacement)
         self.app.stdout.write(f'Replacement {found.id} of load balancer '

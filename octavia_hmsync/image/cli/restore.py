@@ -54,6 +54,8 @@ class Restore(base.DatabaseMixin, base.Lister):
         snapshot, verdict = restorer.look(load_balancers.find(
             engine, parsed_args.loadbalancer))
         self._is_refused = not verdict.amphorae
+        if self._is_refused:
+            self.order_error = 'It is left as it is.'
         if verdict.amphorae and not parsed_args.dry_run:
             restorer.restore(snapshot, verdict)
         return (('amphora', 'check', 'result', 'details'),

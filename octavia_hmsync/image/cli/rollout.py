@@ -16,8 +16,6 @@ from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import estimate
 from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.image.rollout import model
-from octavia_hmsync.image.rollout import reading
-from octavia_hmsync.image import target
 from octavia_hmsync.sync.cli import load_balancers
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
 
@@ -118,6 +116,10 @@ class Lookout:
                 count_at_once(self._conf, self._engine))), self._problem
 
     def _read(self, rollout):
+        # Imported late, as where other commands need more than the database.
+        from octavia_hmsync.image.rollout import reading
+        from octavia_hmsync.image import target
+
         self._candidates, self._problem = (), None
         if rollout.state not in rollout_repo.ACTIVE_STATES:
             return
@@ -158,8 +160,6 @@ class _ChangeRollout(base.DatabaseMixin, command.Command):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('--reason', default='', metavar='<reason>',
-                            help='why, for "image rollout show"')
         base.add_dry_run(parser, 'whether it could be done')
         return parser
 
@@ -176,7 +176,8 @@ class _ChangeRollout(base.DatabaseMixin, command.Command):
                                   f'already.\n')
             return
         if not (parsed_args.dry_run or self._change(engine, rollout,
-                                                    parsed_args.reason)):
+                                                    parsed_args.reason or
+                                                    '')):
             raise exceptions.NotPossible(
                 f'Rollout {rollout.id} has changed at this moment: see '
                 f'"octavia-hmsync image rollout show", and run the command '
@@ -267,7 +268,7 @@ class ShowRollout(base.DatabaseMixin, base.ShowOne):
         return parser
 
     def take_action(self, parsed_args):
-        conf, engine = self.open_database()
+        conf, engine = self.open_database(with_octavia=True)
         rollout = get_rollout(engine, parsed_args.rollout)
         rows = replace_repo.get_of_rollout(engine, rollout.id)
         settings = rollout.settings

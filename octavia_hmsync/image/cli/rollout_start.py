@@ -53,8 +53,6 @@ class Starter(base.DatabaseMixin, base.Lister):
             '--windows', metavar='<windows>',
             help='when something may begin, in UTC: '
                  '"Sat,Sun 01:00-05:00; Wed 02:00-03:00"; empty for always')
-        parser.add_argument('--reason', default='', metavar='<reason>',
-                            help='why, for "image rollout list"')
         parser.add_argument('--wait', action='store_true',
                             help='show how far it is, on stderr, until it '
                                  'has ended; fails unless it is DONE')
@@ -92,8 +90,8 @@ class Starter(base.DatabaseMixin, base.Lister):
         self._tell_time(engine, settings, found, rollout_commands
                         .count_at_once(conf, engine))
         if not parsed_args.dry_run:
-            rollout_id = self._start(engine, settings, parsed_args.reason,
-                                     undo_of)
+            rollout_id = self._start(engine, settings,
+                                     parsed_args.reason or '', undo_of)
             if parsed_args.wait:
                 rollout_watch.follow(self.app, conf, engine, rollout_id,
                                      parsed_args, self.app.stderr)

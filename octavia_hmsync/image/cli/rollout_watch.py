@@ -53,7 +53,7 @@ class WatchRollout(base.DatabaseMixin, command.Command):
         return parser
 
     def take_action(self, parsed_args):
-        conf, engine = self.open_database()
+        conf, engine = self.open_database(with_octavia=True)
         rollout = rollout_commands.get_rollout(engine, parsed_args.rollout)
         follow(self.app, conf, engine, rollout.id, parsed_args)
 

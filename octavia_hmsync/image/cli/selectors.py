@@ -8,29 +8,27 @@ that it does. So each is resolved, or refused.
 
 from oslo_utils import uuidutils
 
-from octavia_hmsync import cloud
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import exclusion as exclusion_repo
 from octavia_hmsync.image.db import inventory as inventory_repo
-from octavia_hmsync.image import inventory
-
-_KEYSTONE = cloud.Service('Keystone', '[service_auth] auth_url',
-                          'service_auth')
 
 
-def find_flavor(conf, engine, value):
+def find_flavor(_conf, engine, value):
     """Find a flavor of Octavia's.
 
     :param value: its name or id.
     :returns: (its id, its name).
     :raises NotPossible: if there is none.
     """
-    found = inventory.Inventory(conf, engine).find_flavor(value)
-    if found is None:
+    found = [(row.id, row.name)
+             for row in inventory_repo.get_flavors(engine)
+             if value in (row.id, row.name)]
+    if not found:
         raise exceptions.NotPossible(
             f'There is no flavor {value}: see "openstack loadbalancer flavor '
             f'list".')
-    return found
+    # An id counts before a name that looks like one.
+    return next((each for each in found if each[0] == value), found[0])
 
 
 def find_zone(_conf, engine, value):
@@ -54,10 +52,15 @@ def find_project(conf, engine, value):
     :raises CloudUnavailable: if Keystone does not answer.
     :raises CloudRefused: if it does not tell, or several have this name.
     """
+    # Imported late: it imports much, which takes a moment.
+    from octavia_hmsync import cloud
+
     if exclusion_repo.count(engine, exclusion_repo.PROJECT, value):
         return value, None
+    keystone = cloud.Service('Keystone', '[service_auth] auth_url',
+                             'service_auth')
     try:
-        with cloud.reported(conf, f'find the project {value}', _KEYSTONE):
+        with cloud.reported(conf, f'find the project {value}', keystone):
             found = cloud.connect(conf).identity.find_project(value)
     except (exceptions.CloudUnavailable, exceptions.CloudRefused):
         if uuidutils.is_uuid_like(value):

@@ -7,6 +7,7 @@ import time
 from oslo_log import log as logging
 
 from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.db import order as order_repo
 from octavia_hmsync.image.db import aftermath as aftermath_repo
 from octavia_hmsync.image.db import history as history_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
@@ -23,7 +24,7 @@ _DAY = 86400
 
 
 def purge(conf, engine):
-    """Delete rollouts and replacements that ended long ago.
+    """Delete rollouts and replacements that ended long ago, and old orders.
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
@@ -31,6 +32,10 @@ def purge(conf, engine):
     days = conf[image_conf.GROUP].history_days
     if not days:
         return
+    orders = order_repo.delete_old(engine, days * _DAY)
+    if orders:
+        LOG.info('Deleted %d orders of operators: they were given more than '
+                 '%d days ago.', orders, days)
     rollouts, replacements = history_repo.delete_ended(engine, days * _DAY)
     if rollouts or replacements:
         LOG.info('Deleted %d rollouts of images and %d replacements of '

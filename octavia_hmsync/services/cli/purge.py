@@ -6,8 +6,10 @@ from cliff import command
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.db import lookup
+from octavia_hmsync.db import order as order_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.services import purge
+from octavia_hmsync.sync import payloads
 
 
 class Purge(base.DatabaseMixin, command.Command):
@@ -34,6 +36,9 @@ class Purge(base.DatabaseMixin, command.Command):
         return parser
 
     def take_action(self, parsed_args):
+        # Imported late: it imports much, which takes a moment.
+        from octavia_hmsync.notifications import outbox
+
         conf, engine = self.open_database(check_schema=False)
         tables = purge.get_tables(engine)
         if not tables:
@@ -70,6 +75,9 @@ class Purge(base.DatabaseMixin, command.Command):
             raise exceptions.NotPossible(
                 f'Nothing is deleted without --yes. It would delete {what}.')
         deleted = purge.drop_tables(engine)
+        # Its row went with the tables.
+        outbox.send_and_wait(conf, [payloads.for_order(
+            self.make_order(), order_repo.DONE, None)])
         self.app.stdout.write(
             f'Deleted {len(deleted)} tables: {", ".join(deleted)}.\n')
         kept = lookup.remove(engine)

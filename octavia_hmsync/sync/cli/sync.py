@@ -8,6 +8,7 @@ from octavia_hmsync import addresses as addr
 from octavia_hmsync.amphora import upload_result
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
+from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
 from octavia_hmsync.sync.cli import watch
 from octavia_hmsync.sync.db import amphora as amphora_repo
@@ -16,7 +17,6 @@ from octavia_hmsync.sync.db import claim as claim_repo
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
-from octavia_hmsync.sync.db import outcome as outcome_repo
 from octavia_hmsync.sync.db import pause as pause_repo
 from octavia_hmsync.sync.db import uploader as uploader_repo
 from octavia_hmsync.sync.rules import adoption
@@ -178,8 +178,6 @@ class Pause(base.DatabaseMixin, command.Command):
         parser.add_argument('--for', type=base.positive_seconds, default=3600,
                             dest='seconds', metavar='<seconds>',
                             help='for how long (default: 3600)')
-        parser.add_argument('--reason', default='', metavar='<text>',
-                            help='why, for the log and for others')
         base.add_dry_run(parser, 'whether there is a pause')
         return parser
 
@@ -196,7 +194,7 @@ class Pause(base.DatabaseMixin, command.Command):
         newest = generation_repo.get_newest(engine)
         pause = pause_repo.begin(
             engine, parsed_args.seconds,
-            outcome_repo.storable(' '.join(parsed_args.reason.split())))
+            types.storable(' '.join((parsed_args.reason or '').split())))
         self.app.stdout.write(
             f'No amphora is uploaded to until '
             f'{base.format_time(pause.ends_at)} UTC, or "octavia-hmsync sync '

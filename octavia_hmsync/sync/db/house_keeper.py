@@ -9,7 +9,6 @@ from octavia_hmsync import addresses as addr
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
-from octavia_hmsync.sync.db import outcome as outcome_repo
 from octavia_hmsync.sync.rules import member as mem
 
 _TABLE = models.HouseKeeper.__table__
@@ -26,7 +25,7 @@ def touch(engine, host, pinned, key_digest=None, problem=None):
     """
     values = {'pinned_ip_port_list': addr.join_list(pinned),
               'key_digest': key_digest,
-              'problem': problem and outcome_repo.storable(problem),
+              'problem': problem and types.storable(problem),
               'keepalive_at': types.utcnow()}
     with engine.begin() as connection:
         result = connection.execute(

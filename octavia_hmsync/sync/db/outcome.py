@@ -19,9 +19,6 @@ from octavia_hmsync.sync.rules import adoption
 _TABLE = models.Amphora.__table__
 _GENERATION = models.Generation.__table__
 
-# Fits a row of MySQL's TEXT in any character set, and a terminal.
-_ERROR_LENGTH = 1000
-
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
@@ -172,16 +169,6 @@ def _of_each(outcomes, get, type_):
                    value=_TABLE.c.amphora_id)
 
 
-def storable(text):
-    """Make a text that a column of any character set takes.
-
-    Agents may send any text. One character that MySQL rejects would fail the
-    whole batch, and the text must be safe for a terminal.
-    """
-    return ''.join(c if c.isascii() and c.isprintable() else '?'
-                   for c in text)[:_ERROR_LENGTH]
-
-
 def _values(number, result, uploaded, is_other, outcomes, key_digest):
     values, error = [], None
     if uploaded:
@@ -210,7 +197,7 @@ def _values(number, result, uploaded, is_other, outcomes, key_digest):
     else:
         values.append((_TABLE.c.next_attempt_at, types.utcnow_plus(_of_each(
             outcomes, lambda o: float(o.retry_after), sa.Float()))))
-        error = _of_each(outcomes, lambda o: storable(o.error),
+        error = _of_each(outcomes, lambda o: types.storable(o.error),
                          _TABLE.c.error.type)
     return values + [(_TABLE.c.result, result),
                      (_TABLE.c.error, error),

@@ -12,6 +12,7 @@ from oslo_log import log as logging
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import agent_config
 from octavia_hmsync.amphora import upload_result
+from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.sync.db import amphora as amphora_repo
@@ -233,7 +234,7 @@ class Batch:
                 continue
             if outcome.error:
                 self._notifier.send(_FAILURES[outcome.result](
-                    *told, outcome_repo.storable(outcome.error)))
+                    *told, types.storable(outcome.error)))
             elif amphora.has_failed:
                 self._notifier.send(payloads.AmphoraRecovered(*told))
 

@@ -25,6 +25,7 @@ from tests.db_cases.image import restore as image_restore
 from tests.db_cases.image import rollout as image_rollout
 from tests.db_cases.network import network
 from tests.db_cases.network import port
+from tests.db_cases import order
 from tests.db_cases.sync import admission
 from tests.db_cases.sync import amphora
 from tests.db_cases.sync import amphora_page
@@ -302,4 +303,8 @@ class TestClusterNews(mariadb.MariaDBMixin, cluster_news.ClusterNewsCases):
 
 
 class TestClusterDue(mariadb.MariaDBMixin, cluster_due.ClusterDueCases):
+    pass
+
+
+class TestOrder(mariadb.MariaDBMixin, order.OrderCases):
     pass

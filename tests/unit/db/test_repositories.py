@@ -22,6 +22,7 @@ from tests.db_cases.image import restore as image_restore
 from tests.db_cases.image import rollout as image_rollout
 from tests.db_cases.network import network
 from tests.db_cases.network import port
+from tests.db_cases import order
 from tests.db_cases.sync import admission
 from tests.db_cases.sync import amphora
 from tests.db_cases.sync import amphora_page
@@ -285,4 +286,8 @@ class TestClusterNews(sqlite.SqliteMixin, cluster_news.ClusterNewsCases):
 
 
 class TestClusterDue(sqlite.SqliteMixin, cluster_due.ClusterDueCases):
+    pass
+
+
+class TestOrder(sqlite.SqliteMixin, order.OrderCases):
     pass

@@ -42,6 +42,7 @@ KNOWN = {
     'amphora.not_adopted': ('1.0', '1ce04c903c3c'),
     'failover_guard.holding': ('1.0', 'd8c2ba352759'),
     'failover_guard.released': ('1.0', 'f82b5f7ef55f'),
+    'order.given': ('1.0', 'c24acdb6e49d'),
     'image_rollout.started': ('1.1', '93a1e21c7712'),
     'image_rollout.paused': ('1.1', 'dbaece1c7c4c'),
     'image_rollout.resumed': ('1.1', 'dbaece1c7c4c'),

@@ -367,4 +367,20 @@ def upgrade():
         sa.Column('kind', sa.String(36), nullable=False),
         sa.Column('body', sa.Text, nullable=False),
         sa.Column('created_at', types.Timestamp, nullable=False))
+    operations.create_table(
+        'hmsync_order',
+        sa.Column('id', sa.String(36), primary_key=True),
+        sa.Column('command', sa.String(255), nullable=False),
+        sa.Column('arguments', sa.Text, nullable=False),
+        sa.Column('reason', sa.Text, nullable=True),
+        sa.Column('os_user', sa.String(255), nullable=False),
+        sa.Column('sudo_user', sa.String(255), nullable=True),
+        sa.Column('host', sa.String(255), nullable=False),
+        sa.Column('state', sa.String(36), nullable=False),
+        sa.Column('error', sa.Text, nullable=True),
+        sa.Column('created_at', types.Timestamp, nullable=False),
+        sa.Column('finished_at', types.Timestamp, nullable=True),
+        sa.Column('announced', sa.String(36), nullable=True))
+    operations.create_indexes('hmsync_order',
+                              ix_hmsync_order_created=['created_at'])
     lookup.add(op.get_bind())

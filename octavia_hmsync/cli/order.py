@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""octavia-hmsync order list."""
+
+from octavia_hmsync.cli import base
+from octavia_hmsync.db import order as order_repo
+from octavia_hmsync import exceptions
+
+_COLUMNS = ('created_at', 'user', 'host', 'command', 'state')
+_LONG_COLUMNS = ('id', 'arguments', 'reason', 'error', 'os_user', 'sudo_user',
+                 'finished_at')
+
+
+class ListOrders(base.DatabaseMixin, base.Lister):
+    """List what operators ordered, the newest first.
+
+    An order is a run of a command that changes something, dry runs aside.
+    user is who called sudo, else the user of the process. state is GIVEN
+    while the command runs and after it was killed, FAILED if it was refused
+    or could not do all.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--limit', type=base.positive_number, metavar='<number>',
+            help='no more than so many (default: all)')
+        parser.add_argument(
+            '--marker', metavar='<order-id>',
+            help='only those behind this one: the last one of the page '
+                 'before')
+        base.add_long(parser, _LONG_COLUMNS)
+        return parser
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        marker = parsed_args.marker
+        if marker is not None and not order_repo.exists(engine, marker):
+            raise exceptions.NotPossible(
+                f'There is no order {marker} to go on from: give --marker '
+                f'the last id of the page before, or begin anew without.')
+        rows = [(base.format_time(o.created_at), o.sudo_user or o.os_user,
+                 o.host, o.command, o.state, o.id, o.arguments, o.reason,
+                 o.error, o.os_user, o.sudo_user,
+                 base.format_time(o.finished_at))
+                for o in order_repo.get_page(engine, marker,
+                                             parsed_args.limit)]
+        if base.is_long(parsed_args, _LONG_COLUMNS):
+            return (*_COLUMNS, *_LONG_COLUMNS), rows
+        return _COLUMNS, [row[:len(_COLUMNS)] for row in rows]

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Rows of ``hmsync_order``: which operator ordered what, and how it ended.
+
+A row is written before the command changes anything, so that no order takes
+effect that is not recorded; its end follows.
+"""
+
+import dataclasses
+import datetime
+
+import sqlalchemy as sa
+
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+
+_TABLE = models.Order.__table__
+
+# The command runs, or was killed.
+GIVEN = 'GIVEN'
+DONE = 'DONE'
+# It was refused, or could not be carried out to its end.
+FAILED = 'FAILED'
+
+
+@dataclasses.dataclass(frozen=True)
+class New:
+    """An order to record.
+
+    :param id: a new id.
+    :param command: its words: 'image rollout start'.
+    :param arguments: the others, as a shell takes them.
+    :param reason: of --reason, or None.
+    :param os_user: the user of the process.
+    :param sudo_user: the user that called sudo for that, or None.
+    :param host: where the command ran.
+    """
+
+    id: str
+    command: str
+    arguments: str
+    reason: str | None
+    os_user: str
+    sudo_user: str | None
+    host: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Order(New):
+    """A row; times by the database's clock, UTC.
+
+    :param state: GIVEN, DONE or FAILED.
+    :param error: why it FAILED, or None.
+    :param finished_at: None while it is GIVEN.
+    :param announced: the state in the last notification, or None.
+    """
+
+    state: str
+    error: str | None
+    created_at: datetime.datetime
+    finished_at: datetime.datetime | None
+    announced: str | None
+
+
+_FIELDS = [field.name for field in dataclasses.fields(Order)]
+
+
+def _read(engine, statement):
+    with engine.connect() as connection:
+        return [Order(**{name: getattr(row, name) for name in _FIELDS})
+                for row in connection.execute(statement).all()]
+
+
+def get_page(engine, marker=None, limit=None):
+    """Return Orders, the newest first.
+
+    :param marker: only those behind the order with this id.
+    :param limit: how many at most.
+    """
+    statement = sa.select(_TABLE).order_by(
+        _TABLE.c.created_at.desc(), _TABLE.c.id.desc()).limit(limit)
+    if marker is not None:
+        at = sa.select(_TABLE.c.created_at).where(
+            _TABLE.c.id == marker).scalar_subquery()
+        statement = statement.where(sa.or_(
+            _TABLE.c.created_at < at,
+            sa.and_(_TABLE.c.created_at == at, _TABLE.c.id < marker)))
+    return _read(engine, statement)
+
+
+def exists(engine, order_id):
+    """Tell whether an order is recorded."""
+    with engine.connect() as connection:
+        return connection.execute(sa.select(_TABLE.c.id).where(
+            _TABLE.c.id == order_id)).first() is not None
+
+
+@api.retry
+def add(engine, new):
+    """Record an order that is about to be carried out.
+
+    :param new: a New.
+    """
+    with engine.begin() as connection:
+        connection.execute(sa.insert(_TABLE).values(
+            **dataclasses.asdict(new), state=GIVEN,
+            created_at=types.utcnow()))
+
+
+@api.retry
+def finish(engine, order_id, error=None):
+    """Record how an order ended.
+
+    :param error: why it FAILED; None if it is DONE.
+    :returns: False if it is not GIVEN.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.id == order_id, _TABLE.c.state == GIVEN)
+            .values(state=DONE if error is None else FAILED, error=error,
+                    finished_at=types.utcnow())).rowcount == 1
+
+
+def get_news(engine, max_age, limit):
+    """Return Orders whose state was not announced yet, the oldest first.
+
+    :param max_age: seconds; without those that were given before that.
+    :param limit: how many at most.
+    """
+    return _read(engine, sa.select(_TABLE).where(
+        _TABLE.c.created_at > types.utcnow_plus(-max_age),
+        _TABLE.c.announced.is_distinct_from(_TABLE.c.state))
+        .order_by(_TABLE.c.created_at, _TABLE.c.id).limit(limit))
+
+
+@api.retry
+def set_announced(engine, order):
+    """Record the state of an order that the caller announces now.
+
+    :param order: an Order, with its state, and the one announced before.
+    :returns: False if another service has announced it.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.id == order.id,
+                   _TABLE.c.announced.is_not_distinct_from(order.announced))
+            .values(announced=order.state)).rowcount == 1
+
+
+@api.retry
+def delete_old(engine, seconds):
+    """Delete orders that were given longer ago.
+
+    :returns: how many.
+    """
+    with engine.begin() as connection:
+        return connection.execute(sa.delete(_TABLE).where(
+            _TABLE.c.created_at < types.utcnow_plus(-seconds))).rowcount
