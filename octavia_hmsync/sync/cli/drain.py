@@ -91,12 +91,15 @@ class DrainWatch:
 
     :param address: the address.
     :param clock: a monotonic clock, seconds.
+    :ivar load_balancers: {amphora id: its load balancer}, of all amphorae
+                          that were looked at last.
     """
 
     def __init__(self, conf, engine, address, clock=time.monotonic):
         self._engine = engine
         self._address = address
         self._clock = clock
+        self.load_balancers: dict[str, str | None] = {}
         self._settings = timing.Settings.from_conf(conf)
         self._watch = heartbeats.HeartbeatWatch()
 
@@ -106,6 +109,7 @@ class DrainWatch:
         :returns: {amphora id: drain.Standing} of present amphorae.
         """
         rows = amphora_repo.get_rows(self._engine)
+        self.load_balancers = {row.id: row.load_balancer_id for row in rows}
         updates = heartbeat_repo.get_last_updates(self._engine)
         self._watch.sample(self._clock(), {
             row.id: updates.get(row.id, heartbeats.NO_NEWS) for row in rows})

@@ -3,21 +3,27 @@
 """Commands on health managers."""
 
 import argparse
-import time
+import collections
 import typing
 
 from cliff import command
 
 from octavia_hmsync.cli import base
-from octavia_hmsync.db import api
+from octavia_hmsync.cli import progress
 from octavia_hmsync import exceptions
 from octavia_hmsync.sync.cli import drain
+from octavia_hmsync.sync.cli import load_balancers
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
+from octavia_hmsync.sync.rules import drain as rules
 from octavia_hmsync.sync.rules import member as mem
 
 _DRAIN_TIMEOUT = 300
+# What keeps a drain, the worst first, of several amphorae.
+_FACTS = {rules.Standing.SENDS: 'have the new list and do not use it',
+          rules.Standing.HAS_IT: 'do not have the new list yet',
+          rules.Standing.MAY_SEND: 'were not seen to use it yet'}
 _HOST_HELP = ('[DEFAULT] host of the health manager, as "health manager '
               'list" shows it')
 
@@ -128,9 +134,6 @@ class DrainHealthManager(_Command):
     --timeout.
     """
 
-    # The problem of the database that was reported last.
-    _problem: str | None = None
-
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         _add_which(parser)
@@ -158,49 +161,63 @@ class DrainHealthManager(_Command):
         drain.begin(engine, host, conf.hmsync.offline_after)
         self.say(f'Health manager {host} at {address} is DRAINING.')
         if parsed_args.wait:
-            self._wait(host, drain.DrainWatch(conf, engine, address),
-                       timeout, conf.hmsync.poll_interval)
+            self._wait(conf, engine, host, address, timeout)
 
-    def _wait(self, host, watch, timeout, interval):
-        deadline = time.monotonic() + timeout
-        while True:
-            senders = self._look(watch)
-            if senders is not None and not senders:
-                self.say(f'No amphora sends to {host} any more.')
-                return
-            left = deadline - time.monotonic()
-            if left <= 0:
-                break
-            time.sleep(min(interval, left))
-        if senders is None:
-            raise exceptions.NotPossible(
-                f'After {timeout} s it cannot be told which amphorae may '
-                f'still send to {host}, because the database cannot be '
-                f'used. It goes on draining: run the command again.')
-        for amphora_id, sender in sorted(senders.items()):
-            self.say(f'{amphora_id} {sender.value}')
-        raise exceptions.NotPossible(
-            f'After {timeout} s {len(senders)} amphorae may still send to '
-            f'{host}. It goes on draining: run the command again, or see '
-            f'"octavia-hmsync amphora list" for what keeps them.')
+    def _wait(self, conf, engine, host, address, timeout):
+        senders = drain.DrainWatch(conf, engine, address)
+        names = load_balancers.Names(engine)
 
-    def _look(self, watch):
-        """Look once; on failure report it once and return None.
+        def name(found, *standings):
+            """Name some amphorae, by their load balancers."""
+            wanted = [(amphora_id, each) for each in standings
+                      for amphora_id, standing in sorted(found.items())
+                      if standing is each]
+            shown = wanted[:progress.NAMED]
+            names.read(senders.load_balancers[amphora_id]
+                       for amphora_id, _standing in shown)
+            return progress.name_some(
+                [_describe(amphora_id, names.label(
+                    senders.load_balancers[amphora_id]), standing)
+                 for amphora_id, standing in shown], len(wanted),
+                'octavia-hmsync amphora list')
 
-        A wrong empty answer would let the controller be switched off.
-        """
-        try:
-            senders = watch.get_senders()
-            self._problem = None
-            return senders
-        except base.REPORTED_ERRORS as e:
-            if not api.is_database_error(e):
-                raise
-            problem = base.describe(e)
-            if problem != self._problem:
-                self.app.stderr.write(f'{problem}\n')
-            self._problem = problem
-            return None
+        def make_bar(found):
+            counts = collections.Counter(found.values())
+            total = len(senders.load_balancers)
+            return progress.Bar(
+                f'drain of {host}', total - len(found), total, 'amphorae',
+                tuple(f'{counts[each]} {text}'
+                      for each, text in _FACTS.items() if counts[each]))
+
+        def show(found):
+            # What is on its way is only counted.
+            watch.show([make_bar(found)], name(found, rules.Standing.SENDS))
+            # A wrong empty answer would let the controller be switched off.
+            return not found
+
+        def give_up(found):
+            if found is None:
+                return (f'After {timeout} s it cannot be told which amphorae '
+                        f'may still send to {host}, because the database '
+                        f'cannot be used. It goes on draining: run the '
+                        f'command again.')
+            watch.show([make_bar(found)], name(found, *_FACTS))
+            return (f'After {timeout} s {len(found)} amphorae may still send '
+                    f'to {host}. It goes on draining: run the command again, '
+                    f'or see "octavia-hmsync amphora list" for what keeps '
+                    f'them.')
+
+        with progress.Watch(
+                self.app, conf.hmsync.poll_interval, timeout,
+                f'{host} goes on draining: see "octavia-hmsync health manager '
+                f'resume".', base.explain_passing) as watch:
+            watch.follow(senders.get_senders, show, give_up)
+        self.say(f'No amphora sends to {host} any more.')
+
+
+def _describe(amphora_id, load_balancer, standing):
+    of = f' of {load_balancer}' if load_balancer else ''
+    return f'amphora {amphora_id}{of} {standing.value}'
 
 
 def _seconds(text):

@@ -50,7 +50,8 @@ class Names:
     def label(self, load_balancer_id):
         """Return its name and id, for people.
 
-        A tenant chose the name: it may hold what moves the cursor.
+        A tenant chose the name: it may hold what moves the cursor. Of None
+        there is none.
         """
         name = self.get(load_balancer_id)
         if not name:

@@ -2,6 +2,8 @@
 
 """drain, resume, delete, and what they need to know."""
 
+import re
+
 from oslo_db import exception as db_exc
 
 from octavia_hmsync.db import models
@@ -179,11 +181,38 @@ class TestHealthManager(base.CommandTestCase):
         code, out, err = self.run_command(
             'health', 'manager', 'drain', 'hm1', '--wait', '--timeout', '0')
         self.assertEqual(1, code)
-        self.assertIn(f'{amphora_id} does not have the new list yet', out)
+        self.assertIn(f' amphora {amphora_id} does not have the new list '
+                      f'yet\n', out)
+        self.assertIn(' drain of hm1: 0 of 1 amphorae, 1 do not have the new '
+                      'list yet\n', out)
         self.assertIn('1 amphorae may still send to hm1', err)
         self.records.set_status(amphora_id, 'DELETED')
         self.assertIn('No amphora sends to hm1 any more', self.run_ok(
             'health', 'manager', 'drain', 'hm1', '--wait'))
+
+    def test_many_senders(self):
+        """Five are named, by their load balancers; the worst come first."""
+        lb = self.records.add_load_balancer()
+        ids = sorted(self.records.add_amphora(f'192.0.2.{n}', lb)
+                     for n in range(20, 40))
+        found = dict.fromkeys(ids, rules.Standing.MAY_SEND)
+        found[ids[-1]] = rules.Standing.SENDS
+        look = drain.DrainWatch.get_senders
+
+        def get_senders(watch):
+            look(watch)
+            return found
+
+        self.patch(drain.DrainWatch, 'get_senders', get_senders)
+        code, out, err = self.run_command(
+            'health', 'manager', 'drain', 'hm1', '--wait', '--timeout', '0')
+        self.assertEqual((1, 1), (code, err.count('\n')), err)
+        self.assertIn(' drain of hm1: 0 of 20 amphorae, 1 have the new list '
+                      'and do not use it, 19 were not seen to use it yet\n',
+                      out)
+        named = re.findall(rf'amphora (\S+) of lb-{lb[:8]} {lb} ', out)
+        self.assertEqual([ids[-1], *ids[:4]], named)
+        self.assertIn('and 15 more: see "octavia-hmsync amphora list"', out)
 
     def test_this_host(self):
         """For a hook that does not know the name."""
@@ -262,12 +291,12 @@ class TestHealthManager(base.CommandTestCase):
         argv = ('health', 'manager', 'drain', 'hm1', '--wait', '--timeout')
         code, out, err = self.run_command(*argv, '0')
         self.assertEqual(1, code)
-        self.assertIn('it has gone away', err)
+        self.assertIn('it has gone away', out)
         self.assertIn('After 0 s it cannot be told', err)
         self.assertNotIn('No amphora', out)
         code, out, err = self.run_command(*argv, '60')
         # It has looked in vain twice.
-        self.assertEqual((0, 1), (code, err.count('\n')), err)
+        self.assertEqual((0, 1), (code, out.count('it has gone away')), err)
         self.assertIn('No amphora sends to hm1 any more', out)
 
 
