@@ -5,6 +5,8 @@
 import traceback
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import formatters
+from octavia_hmsync.cli import progress
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import outdated
@@ -13,13 +15,33 @@ from octavia_hmsync.image import target
 from octavia_hmsync.sync.cli import load_balancers
 
 
+# Stands for the id of each load balancer in what they have in common.
+_ID = 'ID'
+
+
+class _LoadBalancers(formatters.Objects):
+    """Load balancers: all for programs, the first ones for people."""
+
+    def __init__(self, found):
+        super().__init__(found, lambda each: load_balancers.make_label(
+            each['id'], each['name']))
+
+    def human_readable(self):
+        """Return some lines."""
+        more = len(self._value) - progress.NAMED
+        return self.separator.join([
+            *map(self._describe, self._value[:progress.NAMED]),
+            *([f'and {more} more'] if more > 0 else [])])
+
+
 class Check(base.DatabaseMixin, base.Lister):
     """Check what would make a replacement fail, before it begins.
 
     Looks at the database and asks the image service and Neutron; changes
     nothing. For one load balancer all checks are shown. Without one, all
     outdated load balancers are checked, and those of unknown images, and
-    only their problems are shown. The exit code is 0 if nothing is in the
+    only their problems are shown: a cause that several have in common once,
+    with ID in the place of their ids. The exit code is 0 if nothing is in the
     way, 1 if an operator should look at something, and 2 if a replacement
     would fail or be refused.
     """
@@ -64,9 +86,28 @@ class Check(base.DatabaseMixin, base.Lister):
         if parsed_args.loadbalancer is None:
             rows = [row for row in rows if row.load_balancer_id is None or
                     row.found.severity]
-        return (('load_balancer', 'check', 'result', 'details'),
-                [(row.load_balancer_id, row.check, row.found.name,
-                  row.found.details) for row in rows])
+        return (('check', 'result', 'loadbalancers', 'details'),
+                _group(rows, {each.id: each.name for each in wanted}))
+
+
+def _group(rows, names):
+    """Return what is printed: one row for each cause.
+
+    :param rows: a list of preflight.run.Row.
+    :param names: {id of a load balancer: its name}.
+    """
+    causes: dict[tuple, list] = {}
+    for row in rows:
+        # A load balancer's own id is no other cause.
+        details = (row.found.details or '').replace(
+            row.load_balancer_id or _ID, _ID)
+        causes.setdefault((row.check, row.found.name, details,
+                           row.load_balancer_id is None), []).append(row)
+    return [(check, result, _LoadBalancers(
+        {'id': row.load_balancer_id, 'name': names[row.load_balancer_id]}
+        for row in found if row.load_balancer_id),
+        found[0].found.details if len(found) == 1 else details)
+        for (check, result, details, _is_common), found in causes.items()]
 
 
 def _get_outdated(known, targets):

@@ -48,12 +48,15 @@ class Names:
         return self._names.get(load_balancer_id)
 
     def label(self, load_balancer_id):
-        """Return its name and id, for people.
+        """Return its name and id, for people; None of None.
 
-        A tenant chose the name: it may hold what moves the cursor. Of None
-        there is none.
+        A tenant chose the name: it may hold what moves the cursor.
         """
-        name = self.get(load_balancer_id)
-        if not name:
-            return load_balancer_id
-        return f'{"".join(filter(str.isprintable, name))} {load_balancer_id}'
+        return make_label(load_balancer_id, self.get(load_balancer_id))
+
+
+def make_label(load_balancer_id, name):
+    """Return the name and id of a load balancer, for people."""
+    if not name:
+        return load_balancer_id
+    return f'{"".join(filter(str.isprintable, name))} {load_balancer_id}'

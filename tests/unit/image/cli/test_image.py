@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import os
+import re
 from unittest import mock
 
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -245,8 +246,9 @@ class TestCheck(ImageTestCase):
         code, out, err = self.run_command('image', 'check', *argv, '-f',
                                           'json')
         self.assertEqual((expected, ''), (code, err), out)
-        return [(row['load_balancer'], row['check'], row['result'],
-                 row['details']) for row in base.json.loads(out)]
+        return [(each['id'] if each else None, row['check'], row['result'],
+                 row['details']) for row in base.json.loads(out)
+                for each in row['loadbalancers'] or [None]]
 
     def test_nothing_is_wrong(self):
         lb_id = self.add('old')
@@ -401,6 +403,24 @@ class TestCheck(ImageTestCase):
             self.check(0)
             counts.append(len(self.neutron.asked + self.nova.asked))
         self.assertEqual(counts[0], counts[1])
+
+    def test_one_cause_in_common(self):
+        """It is said once, though it names each load balancer."""
+        ids = sorted(self.add('old', name=f'web{n}') for n in range(7))
+        other = self.add('old', provisioning_status='PENDING_UPDATE')
+        self.neutron.things['security_groups'].clear()
+        code, out, err = self.run_command('image', 'check', '-f', 'json')
+        self.assertEqual((2, ''), (code, err))
+        rows = [row for row in base.json.loads(out) if row['loadbalancers']]
+        self.assertEqual(
+            [('State', [other]), ('VIP security group', sorted(
+                [*ids, other]))],
+            sorted((row['check'], [each['id'] for each in
+                                   row['loadbalancers']]) for row in rows))
+        self.assertEqual(1, sum('lb-ID' in row['details'] for row in rows))
+        _code, out, _err = self.run_command('image', 'check')
+        self.assertIn('and 3 more', out)
+        self.assertEqual(6, len(re.findall('web. |' + other, out)))
 
     def test_nobody(self):
         self.assertEqual([], self.check(0))
