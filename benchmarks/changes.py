@@ -27,8 +27,8 @@ from octavia_hmsync.distributor.ovs import proof
 from tests.functional.distributor import fabric
 from tests.functional.distributor import raw
 
-COLUMNS = ['rate', 'event', 'when', 'open', 'sent', 'passed', 'split',
-           'cpu_ms', 'to_rest', 'other_ms', 'flows', 'pins', 'mb']
+COLUMNS = ['rate', 'event', 'when', 'open', 'lost', 'sent', 'passed',
+           'split', 'cpu_ms', 'to_rest', 'other_ms', 'flows', 'pins', 'mb']
 
 REST, ADD, DRAIN, REPLACE, AFFINITY = (
     'rest', 'add', 'drain', 'replace', 'affinity')
@@ -62,13 +62,14 @@ class Load:
     :param host: who sends.
     :param mac: of the VIP.
     :ivar sent: how many connections began.
+    :ivar kept: how many stay open.
     """
 
     def __init__(self, host, mac):
         self.host, self.mac = host, mac
         self.rate = 0
         self.sent = 0
-        self._kept = 0
+        self.kept = 0
         self._ends = False
         self._tap = raw.Tap(host)
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -85,15 +86,16 @@ class Load:
 
     def keep(self, count):
         """Open connections; each says something once in 8 s from now on."""
-        for number in range(self._kept, self._kept + count):
+        for number in range(self.kept, self.kept + count):
             for flags in (_SYN, _ACK):
-                self._send(*self._get_kept(number), flags)
+                self._send(*self.get_kept(number), flags)
             if number % 20 == 0:
                 time.sleep(_TICK)
-        self._kept += count
+        self.kept += count
 
     @staticmethod
-    def _get_kept(number):
+    def get_kept(number):
+        """Return address and port of an open connection."""
         return (socket.inet_aton(f'198.19.{number >> 8}.{number & 255}'),
                 _KEPT_PORTS)
 
@@ -121,11 +123,11 @@ class Load:
                     self._send(source, port, flags)
             self.sent += len(new)
             recent.append(new)
-            turns += self._kept * _TICK / 8
+            turns += self.kept * _TICK / 8
             while turns >= 1:
                 turns -= 1
-                turn = (turn + 1) % self._kept
-                self._send(*self._get_kept(turn), _ACK)
+                turn = (turn + 1) % self.kept
+                self._send(*self.get_kept(turn), _ACK)
             following += _TICK
             left = following - time.monotonic()
             if left > 0:
@@ -324,6 +326,9 @@ def measure(rate, event, kept=0, seconds=8.0, settle=10.0, max_idle=None,
                       network.other.get_mac(network.nodes[0]),
                       network.other_member) as other:
             load.keep(kept)
+            # Each has said something.
+            time.sleep(settle if kept else 0)
+            owners = get_owners(network, load)
             load.rate = rate
             for when in ('before', 'after', 'over'):
                 if when == 'after':
@@ -334,8 +339,8 @@ def measure(rate, event, kept=0, seconds=8.0, settle=10.0, max_idle=None,
                     vip.apply()
                 time.sleep(settle)
                 rows.append({'rate': rate, 'event': event, 'when': when,
-                             'open': kept, **_look(network, vip, load, other,
-                                                   seconds, rate)})
+                             **_look(network, vip, load, other, seconds,
+                                     rate, owners)})
         network.remove(vip)
     for row in rows:
         row['to_rest'] = row['cpu_ms'] / rows[0]['cpu_ms'] if (
@@ -343,7 +348,19 @@ def measure(rate, event, kept=0, seconds=8.0, settle=10.0, max_idle=None,
     return rows
 
 
-def _look(network, vip, load, other, seconds, rate):
+def get_owners(network, load):
+    """Return who has the open connections, by address and port."""
+    owners = {}
+    for number in range(load.kept):
+        address, port = load.get_kept(number)
+        key = address + struct.pack('!H', port)
+        names = {name for name, _ in network.came.came.get(key, ())}
+        if len(names) == 1:
+            owners[key], = names
+    return owners
+
+
+def _look(network, vip, load, other, seconds, rate, owners):
     network.came.reset()
     cpu, sent, times = network.get_cpu(), load.sent, []
     ends = time.monotonic() + seconds
@@ -355,21 +372,34 @@ def _look(network, vip, load, other, seconds, rate):
     load.rate = 0
     # What is on its way comes.
     time.sleep(1)
-    came = dict(network.came.came)
+    counted = count(network, owners, sent, cpu)
     load.rate = rate
+    return {**counted, 'other_ms': sorted(times)[len(times) // 2] * 1000,
+            'flows': flows, 'pins': vip.count_pins(),
+            'mb': network.get_memory()}
+
+
+def count(network, owners, sent, cpu):
+    """Return what became of connections, as far as it came.
+
+    :param owners: what get_owners() returned.
+    :param sent: how many have begun.
+    :param cpu: seconds of a processor that they took.
+    """
+    came = dict(network.came.came)
     begun = {key: got for key, got in came.items()
              if any(flags == _SYN for _, flags in got)}
-    passed = len(begun)
-    return {'sent': sent, 'passed': passed / sent if sent else None,
+    lost = sum(owner not in {name for name, _ in came[key]}
+               for key, owner in owners.items() if key in came)
+    return {'open': len(owners), 'lost': lost, 'sent': sent,
+            'begun': len(begun),
+            'passed': len(begun) / sent if sent else None,
             'split': sum(not any(
                 {flags for _, flags in got} == {
                     flags for name, flags in got if name == each}
                 for each in {name for name, _ in got})
                 for got in begun.values()),
-            'cpu_ms': cpu / passed * 1000 if passed else None,
-            'other_ms': sorted(times)[len(times) // 2] * 1000,
-            'flows': flows, 'pins': vip.count_pins(),
-            'mb': network.get_memory()}
+            'cpu_ms': cpu / len(begun) * 1000 if begun else None}
 
 
 def main():

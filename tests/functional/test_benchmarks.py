@@ -116,6 +116,7 @@ class TestChanges(base.BaseTestCase):
                              [row['when'] for row in rows])
             for row in rows:
                 self.assertEqual(0, row['split'], row)
+                self.assertEqual((40, 0), (row['open'], row['lost']), row)
                 self.assertGreater(row['passed'], 0.5)
             # Of no more connections than there are.
             self.assertEqual(0, before['pins'])
