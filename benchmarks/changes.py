@@ -44,6 +44,9 @@ _AT = 14 + 20
 _KEPT_PORTS = 50000
 # Seconds: longer than any change lasts.
 _LONG = 2 * 3600
+# Seconds for which a connection may be silent, where changes come to their end
+# by themselves.
+_SHORT = 30
 
 
 def make_frame(client, port_mac, source, port, flags):
@@ -255,11 +258,12 @@ class Network(fixtures.Fixture):
         self.other.set(self.other_member, doc.ACTIVE, 0)
         self.other.apply()
 
-    def make_vip(self, members=_MEMBERS):
+    def make_vip(self, pin_timeout=None):
         self.vips += 1
         vip = fabric.Vip(_ID.format(self.vips), *self.nodes,
                          addresses=(fabric.VIP,))
-        for slot, member in enumerate(self.members[:members]):
+        vip.pin_timeout = pin_timeout or vip.pin_timeout
+        for slot, member in enumerate(self.members[:_MEMBERS]):
             vip.set(member, doc.ACTIVE, slot, slot // 2)
         vip.apply()
         return vip
@@ -303,7 +307,7 @@ def change(vip, members, event):
 
 
 def measure(rate, event, kept=0, seconds=8.0, settle=10.0, max_idle=None,
-            learns=False):
+            learns=False, waits=False):
     """Measure at rest, some time after a change, and when that is over.
 
     :param rate: new connections in a second.
@@ -313,6 +317,9 @@ def measure(rate, event, kept=0, seconds=8.0, settle=10.0, max_idle=None,
     :param settle: seconds before each of them.
     :param max_idle: of Open vSwitch, milliseconds; None for its own.
     :param learns: whether connections are remembered one by one.
+    :param waits: whether to wait until the change is over; else the clock is
+                  put forward, which is too much for open connections that are
+                  late.
     :returns: rows.
     """
     rows = []
@@ -320,7 +327,7 @@ def measure(rate, event, kept=0, seconds=8.0, settle=10.0, max_idle=None,
         for node in network.nodes if max_idle else ():
             node.vswitch.vsctl('set', 'Open_vSwitch', '.',
                                f'other_config:max-idle={max_idle}')
-        vip = network.make_vip()
+        vip = network.make_vip(_SHORT if waits else None)
         with Load(network.client, vip.get_mac(network.nodes[0])) as load, \
                 Other(network.other_client,
                       network.other.get_mac(network.nodes[0]),
@@ -334,9 +341,7 @@ def measure(rate, event, kept=0, seconds=8.0, settle=10.0, max_idle=None,
                 if when == 'after':
                     change(vip, network.members, event)
                 elif when == 'over':
-                    # No connection is silent for so long.
-                    vip.now += _LONG
-                    vip.apply()
+                    _end(vip, waits)
                 time.sleep(settle)
                 rows.append({'rate': rate, 'event': event, 'when': when,
                              **_look(network, vip, load, other, seconds,
@@ -346,6 +351,19 @@ def measure(rate, event, kept=0, seconds=8.0, settle=10.0, max_idle=None,
         row['to_rest'] = row['cpu_ms'] / rows[0]['cpu_ms'] if (
             rows[0]['cpu_ms']) else None
     return rows
+
+
+def _end(vip, waits):
+    """Have a change come to its end."""
+    if not waits:
+        vip.now += _LONG
+        vip.apply()
+        return
+    while (vip.states[vip.active]['base'] !=
+           vip.states[vip.active]['current']):
+        time.sleep(1)
+        vip.now = time.time()
+        vip.apply()
 
 
 def get_owners(network, load):
@@ -411,12 +429,14 @@ def main():
     parser.add_argument('--seconds', type=float, default=8)
     parser.add_argument('--settle', type=float, default=10)
     parser.add_argument('--max-idle', type=int)
+    parser.add_argument('--wait', action='store_true')
     parser.add_argument('--learn', action='store_true')
     args = parser.parse_args()
     report.print_results('connections over a change', COLUMNS, [
         row for rate in args.rates for event in args.events
         for row in measure(rate, event, args.open, args.seconds,
-                           args.settle, args.max_idle, args.learn)])
+                           args.settle, args.max_idle, args.learn,
+                           args.wait)])
 
 
 if __name__ == '__main__':

@@ -35,8 +35,7 @@ class Schedule:
 
     def __init__(self, network, load):
         self._network, self._load = network, load
-        self.vip = network.make_vip()
-        self.vip.pin_timeout = _PIN_TIMEOUT
+        self.vip = network.make_vip(_PIN_TIMEOUT)
         self.owners = {}
         self.cpu = 0
         self._steps = itertools.cycle((

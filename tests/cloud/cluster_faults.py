@@ -394,12 +394,71 @@ class Updated(Fault):
         self.name = f'Updated {self.world.update()}'
 
 
+# A tenant owns the network, and what is in it.
+
+class DistributorPortDeleted(Fault):
+    """Of the one that answers."""
+
+    group = 'tenant'
+    is_felt = True
+
+    def begin(self):
+        self._port_id = self.world.get_active_port()
+        self.about(self._port_id)
+        self.cloud.connection.network.delete_port(self._port_id)
+
+    def end(self):
+        waiting.wait_for(
+            lambda: self.world.get_active_port() != self._port_id,
+            'another port of a distributor', 120, 1)
+
+
+class MemberPortDeleted(Fault):
+    """That of the front end: the member is replaced."""
+
+    group = 'tenant'
+    is_felt = True
+
+    def begin(self):
+        amphora_id = self.about(self.chance.choice(
+            sorted(self.world.get_serving())))
+        self.world.lose(amphora_id)
+        self.cloud.connection.network.delete_port(
+            self.world.get_port(amphora_id))
+
+
+class MemberPortChanged(Fault):
+    """Without the address pair of the VIP, and without security groups."""
+
+    group = 'tenant'
+    is_felt = True
+
+    def begin(self):
+        self._port_id = self.world.get_port(self.about(self.chance.choice(
+            sorted(self.world.get_serving()))))
+        network = self.cloud.connection.network
+        self._before = self._read()
+        network.update_port(self._port_id, allowed_address_pairs=[],
+                            security_groups=[])
+
+    def _read(self):
+        port = self.cloud.connection.network.get_port(self._port_id)
+        return ({pair['ip_address'].partition('/')[0]
+                 for pair in port.allowed_address_pairs},
+                set(port.security_group_ids))
+
+    def end(self):
+        waiting.wait_for(lambda: self._read() == self._before,
+                         'what the port of a member had', 120, 1)
+
+
 KINDS = (
     MemberKilled, MemberKilled, MemberHung, MemberForwardsNothing,
     HalfOfMembersKilled, ControllerKilled, ControllerKilled, ControllerHung,
     DatabaseHung, DatabaseKilled, RabbitMQHung, RabbitMQKilled,
     DistributorKilled, DistributorHung, DistributorApart, VswitchHung,
-    VswitchKilled, NodeKilled, Resized, Replaced, Drained, Moved, Updated)
+    VswitchKilled, NodeKilled, Resized, Replaced, Drained, Moved, Updated,
+    DistributorPortDeleted, MemberPortDeleted, MemberPortChanged)
 
 
 def may_be_together(one, other):

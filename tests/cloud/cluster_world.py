@@ -185,6 +185,19 @@ class World:
         return next((row['name'] for row in self._rows['hmsync_distributor']
                      if row['id'] in active), None)
 
+    def get_active_port(self):
+        """The id of the port that has the VIP, as rows have it."""
+        return next((vip['port_id'] for vip in
+                     self._rows['hmsync_distributor_vip'] if vip['active']),
+                    None)
+
+    def get_port(self, amphora_id):
+        """The id of the port of an amphora in the network of the VIP."""
+        with self.cloud.engine.connect() as connection:
+            return connection.execute(sa.text(
+                'SELECT vrrp_port_id FROM amphora WHERE id = :id'),
+                {'id': amphora_id}).scalar_one()
+
     # What is done
 
     def lose(self, amphora_id):

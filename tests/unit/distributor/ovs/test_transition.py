@@ -255,6 +255,15 @@ class TestTransition(base.BaseTestCase):
         self.go(*(A,) * 7, after=3630 - 20)
         self.assertEqual([3, 4], [len(one) for one in self.get_formers()])
 
+    def test_comes_and_goes(self):
+        """However often: there are two lists, and each ends in its time."""
+        self.change((A, A), *[(A, A, A), (A, A, DR)] * 9)
+        self.assertEqual([{0: [0], 1: [1], 2: [2]}], self.get_formers())
+        end = self.now + 3600 + transitions.MARGIN + transitions.LATER
+        self.assertEqual(end, transitions.get_end(self.state, make(A, A, DR)))
+        self.go(A, A, DR, after=end - self.now)
+        self.assertTrue(self.state.is_over)
+
     def test_not_known(self):
         """None is forgotten before it is known who lives on."""
         self.change((A,), (A, A))
@@ -298,7 +307,7 @@ class TestTransition(base.BaseTestCase):
     def test_back(self):
         """What began between has its time, unless it is pinned."""
         self.change((A, A), (A, A, A), (A, A, DR))
-        self.assertEqual(2, len(self.state.formers))
+        self.assertEqual([{0: [0], 1: [1], 2: [2]}], self.get_formers())
         self.state = None
         for states in ((A, A), (A, A, A), (A, A, DR)):
             self.go(*states, after=5)
