@@ -3,7 +3,6 @@
 """octavia-hmsync cluster list, cluster show, cluster set."""
 
 import collections
-import typing
 
 from cliff import command
 
@@ -25,14 +24,6 @@ def _group(rows):
     return groups
 
 
-def is_behind(vip, version):
-    """Tell whether a distributor lacks the newest version of a cluster.
-
-    :param version: of the cluster; None if that is gone.
-    """
-    return vip.applied_version != version
-
-
 class ListClusters(base.ListCommand):
     """List the clusters, and how many of their amphorae carry traffic.
 
@@ -41,10 +32,10 @@ class ListClusters(base.ListCommand):
     balancer is in ERROR.
     """
 
-    COLUMNS = ('id', 'name', 'loadbalancer_id', 'provisioning_status',
-               'operating_status', 'desired_size', 'min_size', 'active')
-    LONG_COLUMNS = ('members', 'standby', 'affinity', 'active_distributor',
-                    'version', 'behind', 'created_at')
+    COLUMNS = ('id', 'name', 'operating_status', 'active')
+    LONG_COLUMNS = ('loadbalancer_id', 'provisioning_status', 'desired_size',
+                    'min_size', 'members', 'standby', 'affinity',
+                    'active_distributor', 'version', 'behind', 'created_at')
 
     METAVAR = '<cluster-id>'
 
@@ -57,16 +48,18 @@ class ListClusters(base.ListCommand):
 
 def _make_row(cluster, members, vips):
     counts = collections.Counter(member.state for member in members)
-    return (cluster.id, cluster.cluster_name, cluster.load_balancer_id,
-            cluster.provisioning_status, cluster.operating_status,
-            cluster.desired_size, cluster.min_size,
-            counts[member_repo.ACTIVE],
-            formatters.List(f'{state} {counts[state]}'
-                            for state in member_repo.STATES if counts[state]),
+    return (cluster.id, cluster.cluster_name, cluster.operating_status,
+            counts[member_repo.ACTIVE], cluster.load_balancer_id,
+            cluster.provisioning_status, cluster.desired_size,
+            cluster.min_size,
+            formatters.Objects(
+                [{'state': state, 'members': counts[state]}
+                 for state in member_repo.STATES if counts[state]],
+                lambda each: f"{each['state']} {each['members']}"),
             cluster.standby, cluster.affinity, _get_active(vips),
             cluster.version,
             formatters.List(vip.distributor_name for vip in vips
-                            if is_behind(vip, cluster.version)),
+                            if common.is_behind(vip, cluster.version)),
             base.format_time(cluster.created_at))
 
 
@@ -84,8 +77,7 @@ class ShowCluster(base.DatabaseMixin, base.ShowOne):
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('cluster', metavar='<cluster>',
-                            help='its id or name, or those of its load '
-                                 'balancer')
+                            help=common.CLUSTER_HELP)
         return parser
 
     def take_action(self, parsed_args):
@@ -105,10 +97,18 @@ class ShowCluster(base.DatabaseMixin, base.ShowOne):
                  cluster.desired_size, cluster.min_size, cluster.standby,
                  cluster.cooldown, cluster.affinity, cluster.peer_group_size,
                  cluster.distributor, cluster.version,
-                 formatters.Lines(map(_describe_member, members)),
-                 formatters.Lines(describe_vip(
-                     vip, vip.distributor_name, cluster.version)
-                     for vip in vips),
+                 formatters.Objects([
+                     {'id': each.id, 'slot': each.slot, 'state': each.state,
+                      'amphora_id': each.amphora_id, 'health': each.health,
+                      'connections': each.connections,
+                      'ordered': each.ordered, 'error': each.error}
+                     for each in members], _describe_member),
+                 formatters.Objects([
+                     {'distributor_id': vip.distributor_id,
+                      'distributor_name': vip.distributor_name,
+                      **common.show_vip(vip, cluster.version)}
+                     for vip in vips], lambda vip: common.describe_vip(
+                         vip, vip['distributor_name'])),
                  cluster.claimed_by,
                  base.format_time(cluster.claim_expires_at),
                  base.format_time(cluster.created_at),
@@ -116,29 +116,13 @@ class ShowCluster(base.DatabaseMixin, base.ShowOne):
 
 
 def _describe_member(member):
-    slot = '-' if member.slot is None else member.slot
-    text = f'{slot} {member.state} {member.amphora_id or "-"}'
-    if member.connections is not None:
-        text += f', {member.connections} connections'
-    if member.ordered:
-        text += f', {member.ordered} is ordered'
-    return f'{text}: {member.error}' if member.error else text
-
-
-def describe_vip(vip, of, version):
-    """Put a VIP on a distributor in one line.
-
-    :param of: the name or id that begins the line.
-    :param version: of its cluster; None if that is gone.
-    """
-    role = 'ACTIVE' if vip.active else 'STANDBY'
-    has = (f'version {vip.applied_version}' if vip.applied_version
-           else 'nothing')
-    if is_behind(vip, version):
-        has += (', the cluster is gone' if version is None
-                else f' of {version}')
-    text = f'{of} {role} {has}'
-    return f'{text}: {vip.error}' if vip.error else text
+    slot = '-' if member['slot'] is None else member['slot']
+    text = f"{slot} {member['state']} {member['amphora_id'] or '-'}"
+    if member['connections'] is not None:
+        text += f", {member['connections']} connections"
+    if member['ordered']:
+        text += f", {member['ordered']} is ordered"
+    return f"{text}: {member['error']}" if member['error'] else text
 
 
 def _number(text):
@@ -149,7 +133,7 @@ def _number(text):
     return 0 if text == '0' else base.positive_number(text)
 
 
-class SetCluster(base.DatabaseMixin, command.Command):
+class SetCluster(base.Change, command.Command):
     """Change how many members a cluster has.
 
     Values that are not given stay. The cluster manager then adds and removes
@@ -157,14 +141,13 @@ class SetCluster(base.DatabaseMixin, command.Command):
     connections until [hmsync_cluster] drain_timeout.
     """
 
-    # For errors in the combination of arguments, as argparse prints them.
-    parser: typing.Any
+    DRY_RUN = 'what would change'
+    WAIT = 'the cluster has as many members, and no other ones'
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('cluster', metavar='<cluster>',
-                            help='its id or name, or those of its load '
-                                 'balancer')
+                            help=common.CLUSTER_HELP)
         parser.add_argument('--desired', type=_number, metavar='<number>',
                             help='number of members')
         parser.add_argument('--min', type=_number, metavar='<number>',
@@ -175,7 +158,6 @@ class SetCluster(base.DatabaseMixin, command.Command):
         parser.add_argument('--standby', type=_number, metavar='<number>',
                             help='number of further members that are built '
                                  'and wait')
-        self.parser = parser
         return parser
 
     def take_action(self, parsed_args):
@@ -193,9 +175,15 @@ class SetCluster(base.DatabaseMixin, command.Command):
         changes = {name: value for name, value in wanted.items()
                    if getattr(cluster, name) != value}
         if not changes:
-            self.app.stdout.write(
-                f'Cluster {cluster.id} has these values already.\n')
-            return
+            self.say(f'Cluster {cluster.id} has these values already.')
+        else:
+            self._change(conf, engine, cluster, changes, parsed_args.dry_run)
+        if parsed_args.wait and not parsed_args.dry_run:
+            self.wait(parsed_args, lambda: _look(engine, cluster.id),
+                      f'The cluster manager goes on: see "octavia-hmsync '
+                      f'cluster show {cluster.id}".')
+
+    def _change(self, conf, engine, cluster, changes, dry_run):
         problem = sizes.find_problem(
             **{'desired_size': cluster.desired_size,
                'min_size': cluster.min_size, 'cooldown': cluster.cooldown,
@@ -204,10 +192,29 @@ class SetCluster(base.DatabaseMixin, command.Command):
         if problem:
             raise exceptions.NotPossible(
                 f'Cluster {cluster.id} cannot have these values: {problem}.')
-        if not cluster_repo.set_sizes(engine, cluster.id, **changes):
+        if not dry_run and not cluster_repo.set_sizes(engine, cluster.id,
+                                                      **changes):
             raise exceptions.NotPossible(
                 f'Cluster {cluster.id} was changed by another process at '
                 f'this moment: run the command again.')
         said = ', '.join(f'{name} {getattr(cluster, name)} -> {value}'
                          for name, value in changes.items())
-        self.app.stdout.write(f'Cluster {cluster.id}: {said}.\n')
+        self.say(f'Cluster {cluster.id}{" would get" if dry_run else ""}: '
+                 f'{said}.')
+
+
+def _look(engine, cluster_id):
+    """Return whether a cluster has its members, and what it has."""
+    cluster = cluster_repo.get(engine, cluster_id)
+    if cluster is None:
+        raise exceptions.NotPossible(f'Cluster {cluster_id} is gone.')
+    counts = collections.Counter(
+        member.state for member in member_repo.get_of_cluster(
+            engine, cluster_id))
+    known = ', '.join(f'{counts[state]} {state}'
+                      for state in member_repo.STATES if counts[state])
+    return counts == collections.Counter({
+        member_repo.ACTIVE: cluster.desired_size,
+        member_repo.STANDBY: cluster.standby}), {
+            f'Cluster {cluster_id}': f'{known or "no member"}, of '
+                                     f'{cluster.desired_size}'}

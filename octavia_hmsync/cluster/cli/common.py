@@ -11,6 +11,42 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.sync.db import amphora_page as page_repo
 
 
+CLUSTER_HELP = 'its id or name, or those of its load balancer'
+
+
+def is_behind(vip, version):
+    """Tell whether a distributor lacks the newest version of a cluster.
+
+    :param version: of the cluster; None if that is gone.
+    """
+    return vip.applied_version != version
+
+
+def show_vip(vip, version):
+    """Return what is shown of a VIP on a distributor, a dict.
+
+    :param version: of its cluster; None if that is gone.
+    """
+    return {'active': bool(vip.active),
+            'applied_version': vip.applied_version, 'version': version,
+            'error': vip.error}
+
+
+def describe_vip(vip, of):
+    """Put a VIP on a distributor in one line.
+
+    :param vip: see show_vip().
+    :param of: the name or id that begins the line.
+    """
+    applied, version = vip['applied_version'], vip['version']
+    has = f'version {applied}' if applied else 'nothing'
+    if applied != version:
+        has += (', the cluster is gone' if version is None
+                else f' of {version}')
+    text = f'{of} {"ACTIVE" if vip["active"] else "STANDBY"} {has}'
+    return f"{text}: {vip['error']}" if vip['error'] else text
+
+
 def _pick(found, what, name, none):
     """Return the only thing that was found.
 

@@ -8,7 +8,6 @@ from cliff import command
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
-from octavia_hmsync.cluster.cli import cluster as cluster_cli
 from octavia_hmsync.cluster.cli import common
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
@@ -26,9 +25,9 @@ class ListDistributors(base.ListCommand):
     behind the number of VIPs whose newest version it lacks.
     """
 
-    COLUMNS = ('name', 'url', 'status', 'enabled', 'drained', 'vips',
-               'active_vips', 'behind')
-    LONG_COLUMNS = ('id', 'driver', 'software_version', 'last_seen')
+    COLUMNS = ('name', 'status', 'drained', 'vips', 'behind')
+    LONG_COLUMNS = ('id', 'url', 'enabled', 'active_vips', 'driver',
+                    'software_version', 'last_seen')
 
     METAVAR = '<distributor>'
 
@@ -38,12 +37,12 @@ class ListDistributors(base.ListCommand):
         behind: collections.Counter = collections.Counter()
         for vip in vip_repo.get_all(engine):
             active[vip.distributor_id] += vip.active
-            behind[vip.distributor_id] += cluster_cli.is_behind(
+            behind[vip.distributor_id] += common.is_behind(
                 vip, versions.get(vip.cluster_id))
         return [
-            (each.name, each.url, each.status, each.enabled,
-             each.drained, each.vips, active[each.id],
-             behind[each.id], each.id, each.driver, each.software_version,
+            (each.name, each.status, each.drained, each.vips,
+             behind[each.id], each.id, each.url, each.enabled,
+             active[each.id], each.driver, each.software_version,
              base.format_time(each.last_seen))
             for each in distributor_repo.get_all(engine)]
 
@@ -64,19 +63,26 @@ class ShowDistributor(base.DatabaseMixin, base.ShowOne):
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
         found = common.find_distributor(engine, parsed_args.distributor)
-        versions = cluster_repo.get_versions(engine)
+        clusters = {each.id: each for each in cluster_repo.get_all(engine)}
         vips = vip_repo.get_of_distributor(engine, found.id)
         return (('id', 'name', 'url', 'driver', 'status', 'enabled',
                  'drained', 'software_version', 'last_seen', 'vips'),
                 (found.id, found.name, found.url, found.driver, found.status,
                  found.enabled, found.drained, found.software_version,
                  base.format_time(found.last_seen),
-                 formatters.Lines(cluster_cli.describe_vip(
-                     vip, vip.cluster_id, versions.get(vip.cluster_id))
-                     for vip in vips)))
+                 formatters.Objects(
+                     [_show_vip(vip, clusters.get(vip.cluster_id))
+                      for vip in vips], lambda vip: common.describe_vip(
+                         vip, vip['cluster_name'] or vip['cluster_id']))))
 
 
-class _Change(base.DatabaseMixin, command.Command):
+def _show_vip(vip, cluster):
+    return {'cluster_id': vip.cluster_id,
+            'cluster_name': cluster.cluster_name if cluster else None,
+            **common.show_vip(vip, cluster.version if cluster else None)}
+
+
+class _Change(base.Change, command.Command):
     """A command that changes something of one distributor."""
 
     def get_parser(self, prog_name):
@@ -84,9 +90,6 @@ class _Change(base.DatabaseMixin, command.Command):
         parser.add_argument('distributor', metavar='<distributor>',
                             help='its name or id')
         return parser
-
-    def _say(self, text):
-        self.app.stdout.write(f'{text}\n')
 
 
 class DrainDistributor(_Change):
@@ -97,20 +100,46 @@ class DrainDistributor(_Change):
     distributor gets no new clusters until "distributor resume".
     """
 
+    WAIT = 'no cluster has its VIP there any more'
+
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
         found = common.find_distributor(engine, parsed_args.distributor)
         if found.drained:
-            self._say(f'Distributor {found.name} is drained already: it has '
-                      f'{found.vips} VIPs.')
-            return
-        if not distributor_repo.drain(engine, found.id):
+            self.say(f'Distributor {found.name} is drained already: it has '
+                     f'{found.vips} VIPs.')
+        elif parsed_args.dry_run:
+            self._check(any(
+                each.id != found.id and each.driver == found.driver and
+                each.takes_vips and each.status == distributor_repo.ONLINE
+                for each in distributor_repo.get_all(engine)), found)
+            self.say(f'Distributor {found.name} would be drained: '
+                     f'{found.vips} VIPs would leave it.')
+        else:
+            self._check(distributor_repo.drain(engine, found.id), found)
+            self.say(f'Distributor {found.name} is drained: {found.vips} '
+                     f'VIPs leave it.')
+        if parsed_args.wait and not parsed_args.dry_run:
+            self.wait(parsed_args, lambda: _look(engine, found),
+                      f'Distributor {found.name} goes on draining: see '
+                      f'"octavia-hmsync distributor show {found.name}".')
+
+    @staticmethod
+    def _check(is_possible, found):
+        if not is_possible:
             raise exceptions.NotPossible(
                 f'Distributor {found.name} is the last one for clusters: no '
                 f'other one of [hmsync_cluster] distributors is ONLINE and '
                 f'not drained. See "octavia-hmsync distributor list".')
-        self._say(f'Distributor {found.name} is drained: {found.vips} VIPs '
-                  f'leave it.')
+
+
+def _look(engine, distributor):
+    """Return whether a distributor has no VIP, and how many it has."""
+    found = distributor_repo.get(engine, distributor.id)
+    if found is None:
+        return True, {}
+    return not found.vips, {
+        f'Distributor {found.name}': f'{found.vips} VIPs'}
 
 
 class ResumeDistributor(_Change):
@@ -123,25 +152,28 @@ class ResumeDistributor(_Change):
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
         found = common.find_distributor(engine, parsed_args.distributor)
-        if not distributor_repo.resume(engine, found.id):
-            raise exceptions.NotPossible(
-                f'Distributor {found.name} is not drained: see '
-                f'"octavia-hmsync distributor list".')
-        self._say(f'Distributor {found.name} gets VIPs again.')
+        if found.drained and parsed_args.dry_run:
+            self.say(f'Distributor {found.name} would get VIPs again.')
+        elif found.drained and distributor_repo.resume(engine, found.id):
+            self.say(f'Distributor {found.name} gets VIPs again.')
+        else:
+            self.say(f'Distributor {found.name} is in service already.')
 
 
-class MoveVIP(base.DatabaseMixin, command.Command):
+class MoveVIP(base.Change, command.Command):
     """Make another distributor of a cluster answer for its VIP.
 
     Established connections go on. Housekeeping tells the distributors within
     [hmsync_cluster] keeper_interval.
     """
 
+    DRY_RUN = 'to which one'
+    WAIT = 'it answers for the VIP'
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('cluster', metavar='<cluster>',
-                            help='its id or name, or those of its load '
-                                 'balancer')
+                            help=common.CLUSTER_HELP)
         parser.add_argument('--to', metavar='<distributor>',
                             help='name or id of the distributor that becomes '
                                  'active (default: the other one)')
@@ -153,14 +185,42 @@ class MoveVIP(base.DatabaseMixin, command.Command):
         common.check_that_it_stays(engine, cluster)
         vips = vip_repo.get_of_cluster(engine, cluster.id)
         chosen = _choose(engine, cluster, vips, parsed_args.to)
-        if not vip_repo.set_active(engine, cluster.id, chosen.distributor_id,
-                                   cluster.version):
-            raise exceptions.NotPossible(
-                f'Cluster {cluster.id} was changed by another process at '
-                f'this moment: run the command again.')
-        self.app.stdout.write(
-            f'Cluster {cluster.id} moves to distributor '
-            f'{chosen.distributor_name}.\n')
+        if chosen.active:
+            self.say(f'Distributor {chosen.distributor_name} is active for '
+                     f'cluster {cluster.id} already.')
+        elif parsed_args.dry_run:
+            self.say(f'Cluster {cluster.id} would move to distributor '
+                     f'{chosen.distributor_name}.')
+        else:
+            if not vip_repo.set_active(engine, cluster.id,
+                                       chosen.distributor_id,
+                                       cluster.version):
+                raise exceptions.NotPossible(
+                    f'Cluster {cluster.id} was changed by another process at '
+                    f'this moment: run the command again.')
+            self.say(f'Cluster {cluster.id} moves to distributor '
+                     f'{chosen.distributor_name}.')
+        if parsed_args.wait and not parsed_args.dry_run:
+            self.wait(parsed_args, lambda: _look_at_move(engine, chosen),
+                      f'Housekeeping goes on: see "octavia-hmsync cluster '
+                      f'show {cluster.id}".')
+
+
+def _look_at_move(engine, chosen):
+    """Return whether a distributor answers for a VIP, and what it has."""
+    version = cluster_repo.get_versions(engine).get(chosen.cluster_id)
+    found = [vip for vip in vip_repo.get_of_cluster(engine, chosen.cluster_id)
+             if vip.id == chosen.id]
+    if not found or not found[0].active:
+        raise exceptions.NotPossible(
+            f'Distributor {chosen.distributor_name} is no longer to answer '
+            f'for cluster {chosen.cluster_id}: see "octavia-hmsync cluster '
+            f'list --long".')
+    return (bool(found[0].applied_active and
+                 not common.is_behind(found[0], version)),
+            {f'Cluster {chosen.cluster_id}': common.describe_vip(
+                common.show_vip(found[0], version),
+                chosen.distributor_name)})
 
 
 def _choose(engine, cluster, vips, name):
@@ -177,9 +237,7 @@ def _choose(engine, cluster, vips, name):
                 f'Cluster {cluster.id} is not on distributor {found.name}: '
                 f'see "octavia-hmsync cluster show {cluster.id}".')
         if vips[0].active:
-            raise exceptions.NotPossible(
-                f'Distributor {found.name} is active for cluster '
-                f'{cluster.id} already.')
+            return vips[0]
     usable = [vip for vip in vips if vip.port_id and not vip.active and
               vip.status == distributor_repo.ONLINE]
     if not usable:

@@ -17,21 +17,22 @@ class ListInstances(base.ListCommand):
     state is BUILDING, READY, or LEAVING, with the reason.
     """
 
-    COLUMNS = ('id', 'state', 'compute_id', 'address', 'reason')
-    LONG_COLUMNS = ('expires_at', 'claimed_by', 'created_at')
+    COLUMNS = ('id', 'state', 'address')
+    LONG_COLUMNS = ('compute_id', 'reason', 'expires_at', 'claimed_by',
+                    'created_at')
 
     METAVAR = '<instance-id>'
 
     def read(self, _conf, engine, parsed_args):
         return [
-            (each.id, each.state, each.compute_id, each.address, each.reason,
+            (each.id, each.state, each.address, each.compute_id, each.reason,
              base.format_time(each.expires_at),
              None if each.is_free else each.claimed_by,
              base.format_time(each.created_at))
             for each in booted_repo.get_all(engine)]
 
 
-class DeleteInstance(base.DatabaseMixin, command.Command):
+class DeleteInstance(base.Change, command.Command):
     """Delete the instance of a distributor, without loss for its clusters.
 
     Where clusters would have fewer than two distributors and [hmsync_cluster]
@@ -39,6 +40,8 @@ class DeleteInstance(base.DatabaseMixin, command.Command):
     newest image first. Then the clusters move, with their connections, and
     the instance is deleted.
     """
+
+    WAIT = 'it is deleted'
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -56,11 +59,30 @@ class DeleteInstance(base.DatabaseMixin, command.Command):
             raise exceptions.NotPossible(
                 f'There is no instance {name} of a distributor: see '
                 f'"octavia-hmsync distributor instance list".')
-        if not booted_repo.order(engine, found[0].id, _ORDERED):
+        one = found[0]
+        if one.reason is not None and one.state != booted_repo.BUILDING:
+            self.say(f'The instance {one.id} of a distributor is to be '
+                     f'deleted already: {one.reason}.')
+        elif one.state != booted_repo.READY or not (
+                parsed_args.dry_run or
+                booted_repo.order(engine, one.id, _ORDERED)):
             raise exceptions.NotPossible(
-                f'The instance {found[0].id} of a distributor is '
-                f'{found[0].state}, or is to be deleted already: see '
+                f'The instance {one.id} of a distributor is {one.state}, and '
+                f'only a READY one is deleted by an order: see '
                 f'"octavia-hmsync distributor instance list".')
-        self.app.stdout.write(
-            f'The instance {found[0].id} is deleted as soon as its clusters '
-            f'are elsewhere.\n')
+        else:
+            self.say(f'The instance {one.id} '
+                     f'{"would be" if parsed_args.dry_run else "is"} deleted '
+                     f'as soon as its clusters are elsewhere.')
+        if parsed_args.wait and not parsed_args.dry_run:
+            self.wait(parsed_args, lambda: _look(engine, one.id),
+                      'Housekeeping goes on: see "octavia-hmsync distributor '
+                      'instance list".')
+
+
+def _look(engine, instance_id):
+    """Return whether an instance is gone, and its state."""
+    found = booted_repo.get(engine, instance_id)
+    if found is None:
+        return True, {}
+    return False, {f'Instance {found.id}': f'{found.state}, {found.reason}'}

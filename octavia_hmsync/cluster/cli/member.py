@@ -9,6 +9,7 @@ from octavia_hmsync.cluster.cli import common
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import traffic as traffic_repo
+from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync import exceptions
 
 _STAYING = (member_repo.ACTIVE, member_repo.DRAINING)
@@ -25,10 +26,10 @@ class ListMembers(base.ListCommand):
     others are what its heartbeats told Octavia, of all listeners.
     """
 
-    COLUMNS = ('id', 'cluster_id', 'slot', 'state', 'amphora_id', 'health',
-               'connections', 'ordered', 'error')
-    LONG_COLUMNS = ('peer_group', 'mac', 'config_digest', 'created_at',
-                    'updated_at')
+    COLUMNS = ('id', 'cluster_name', 'slot', 'state')
+    LONG_COLUMNS = ('cluster_id', 'amphora_id', 'health', 'connections',
+                    'ordered', 'error', 'peer_group', 'mac', 'config_digest',
+                    'created_at', 'updated_at')
     TRAFFIC_COLUMNS = ('id', 'cluster_id', 'slot', 'state', 'amphora_id',
                        'packets', 'bytes', 'bytes_in', 'bytes_out',
                        'active_connections', 'total_connections')
@@ -38,8 +39,7 @@ class ListMembers(base.ListCommand):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--cluster', metavar='<cluster>',
-            help='only members of this cluster: its id or name, or those of '
-                 'its load balancer')
+            help=f'only members of this cluster: {common.CLUSTER_HELP}')
         parser.add_argument(
             '--state', type=str.upper, choices=member_repo.STATES,
             help='only members in this state')
@@ -77,11 +77,13 @@ class ListMembers(base.ListCommand):
                 if parsed_args.state in (None, member.state)]
 
     def read(self, _conf, engine, parsed_args):
+        names = {each.id: each.cluster_name
+                 for each in cluster_repo.get_all(engine)}
         return [
-            (member.id, member.cluster_id, member.slot, member.state,
-             member.amphora_id, member.health, member.connections,
-             member.ordered, member.error, member.peer_group, member.mac,
-             member.config_digest,
+            (member.id, names.get(member.cluster_id), member.slot,
+             member.state, member.cluster_id, member.amphora_id,
+             member.health, member.connections, member.ordered, member.error,
+             member.peer_group, member.mac, member.config_digest,
              base.format_time(member.created_at),
              base.format_time(member.updated_at))
             for member in self._find(engine, parsed_args)]
@@ -98,7 +100,7 @@ def _show(traffic):
             traffic.total_connections)
 
 
-class _Order(base.DatabaseMixin, command.Command):
+class _Order(base.Change, command.Command):
     """A command that orders something for one member."""
 
     def get_parser(self, prog_name):
@@ -107,7 +109,24 @@ class _Order(base.DatabaseMixin, command.Command):
                             help='its id, or that of its amphora')
         return parser
 
-    def _order(self, engine, member, new):
+    def _order(self, engine, member, new, done, dry_run):
+        """Give a member an order.
+
+        :param done: what happens to it, a participle.
+        """
+        if not dry_run:
+            self._set(engine, member, new)
+        self.say(f'Member {member.id} {"would be" if dry_run else "is"} '
+                 f'ordered to be {done}.')
+
+    def _take_back(self, engine, member, verb, dry_run):
+        if not dry_run:
+            self._set(engine, member, None)
+        self.say(f'The order to {verb} member {member.id} '
+                 f'{"would be" if dry_run else "is"} taken back.')
+
+    @staticmethod
+    def _set(engine, member, new):
         # The error belongs to an earlier order.
         member_repo.record(engine, member.id, error=None)
         if not member_repo.set_order(engine, member.id, new):
@@ -115,8 +134,26 @@ class _Order(base.DatabaseMixin, command.Command):
                 f'Member {member.id} was changed by another process at '
                 f'this moment: run the command again.')
 
-    def _say(self, text):
-        self.app.stdout.write(f'{text}\n')
+    def _wait(self, parsed_args, engine, member, is_done):
+        """Wait until is_done() of the Member; one that is gone is done."""
+        def look():
+            found = member_repo.get(engine, member.id)
+            if found is None:
+                return True, {}
+            return is_done(found), {
+                f'Member {member.id}': _describe(found)}
+
+        if parsed_args.wait and not parsed_args.dry_run:
+            self.wait(parsed_args, look,
+                      f'The cluster manager goes on: see "octavia-hmsync '
+                      f'cluster show {member.cluster_id}".')
+
+
+def _describe(member):
+    text = member.state
+    if member.connections is not None:
+        text += f', {member.connections} connections'
+    return f'{text}: {member.error}' if member.error else text
 
 
 def _read(engine, name):
@@ -147,12 +184,29 @@ class DrainMember(_Order):
     undrain", or until it is replaced.
     """
 
+    WAIT = 'its connections have ended, or [hmsync_cluster] drain_timeout'
+
     def take_action(self, parsed_args):
-        _conf, engine = self.open_database()
+        conf, engine = self.open_database()
         member, cluster = _read(engine, parsed_args.member)
         if member.ordered == member_repo.DRAIN:
-            self._say(f'Member {member.id} is drained already.')
-            return
+            self.say(f'Member {member.id} is ordered to be drained already.')
+        else:
+            self._check(engine, member, cluster)
+            self._order(engine, member, member_repo.DRAIN, 'drained',
+                        parsed_args.dry_run)
+        limit = conf[cluster_conf.GROUP].drain_timeout
+        self._wait(parsed_args, engine, member, lambda found: (
+            found.state == member_repo.DRAINING and (
+                found.connections == 0 or
+                (found.now - found.updated_at).total_seconds() > limit)))
+
+    @staticmethod
+    def _check(engine, member, cluster):
+        """Reject a drain that would leave too few members.
+
+        :raises NotPossible: with what to do instead.
+        """
         _check_that_it_serves(member, (member_repo.ACTIVE,))
         if member.ordered is not None:
             raise exceptions.NotPossible(
@@ -170,22 +224,23 @@ class DrainMember(_Order):
                 f'{cluster.min_size}: replace it instead ("octavia-hmsync '
                 f'cluster member replace"), or let the cluster have fewer '
                 f'("octavia-hmsync cluster set --min").')
-        self._order(engine, member, member_repo.DRAIN)
-        self._say(f'Member {member.id} is ordered to be drained.')
 
 
 class UndrainMember(_Order):
     """Take back the order to drain a member."""
 
+    WAIT = 'it gets new connections again'
+
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
         member, _cluster = _read(engine, parsed_args.member)
         if member.ordered != member_repo.DRAIN:
-            raise exceptions.NotPossible(
-                f'There is no order to drain member {member.id}, which is '
-                f'{member.state}: see "octavia-hmsync cluster member list".')
-        self._order(engine, member, None)
-        self._say(f'The order to drain member {member.id} is taken back.')
+            self.say(f'There is no order to drain member {member.id} '
+                     f'already; it is {member.state}.')
+        else:
+            self._take_back(engine, member, 'drain', parsed_args.dry_run)
+        self._wait(parsed_args, engine, member,
+                   lambda found: found.state == member_repo.ACTIVE)
 
 
 class ReplaceMember(_Order):
@@ -197,6 +252,8 @@ class ReplaceMember(_Order):
     --cancel takes the order back, unless it is carried out already.
     """
 
+    WAIT = 'it is gone'
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('--cancel', action='store_true',
@@ -207,24 +264,29 @@ class ReplaceMember(_Order):
         _conf, engine = self.open_database()
         member, _cluster = _read(engine, parsed_args.member)
         if parsed_args.cancel:
-            self._cancel(engine, member)
+            self._cancel(engine, member, parsed_args)
             return
         if member.ordered == member_repo.REPLACE:
-            self._say(f'Member {member.id} is ordered to be replaced '
-                      f'already.')
-            return
-        # A standby, and a member whose slot a standby has taken, are deleted.
-        if member.slot is not None or member.state not in (
-                member_repo.STANDBY, member_repo.DRAINING):
-            _check_that_it_serves(member, _STAYING)
-        self._order(engine, member, member_repo.REPLACE)
-        self._say(f'Member {member.id} is ordered to be replaced.')
+            self.say(f'Member {member.id} is ordered to be replaced already.')
+        else:
+            # A standby, and a member whose slot a standby has taken, are
+            # deleted.
+            if member.slot is not None or member.state not in (
+                    member_repo.STANDBY, member_repo.DRAINING):
+                _check_that_it_serves(member, _STAYING)
+            self._order(engine, member, member_repo.REPLACE, 'replaced',
+                        parsed_args.dry_run)
+        self._wait(parsed_args, engine, member, lambda found: False)
 
-    def _cancel(self, engine, member):
-        if member.ordered != member_repo.REPLACE or member.slot is None:
+    def _cancel(self, engine, member, parsed_args):
+        if parsed_args.wait:
+            self.parser.error('argument --wait: not with --cancel')
+        if member.ordered != member_repo.REPLACE:
+            self.say(f'There is no order to replace member {member.id} '
+                     f'already; it is {member.state}.')
+        elif member.slot is None:
             raise exceptions.NotPossible(
-                f'There is no order to replace member {member.id} that could '
-                f'be taken back: see "octavia-hmsync cluster member list".')
-        self._order(engine, member, None)
-        self._say(f'The order to replace member {member.id} is taken back, '
-                  f'unless that has begun already.')
+                f'Member {member.id} has been replaced, and is about to be '
+                f'deleted: see "octavia-hmsync cluster member list".')
+        else:
+            self._take_back(engine, member, 'replace', parsed_args.dry_run)

@@ -20,7 +20,7 @@ _OLDER_THAN = 3600
 _CLAIM_EXPIRY = 60
 
 
-class RestoreCluster(base.DatabaseMixin, command.Command):
+class RestoreCluster(base.Change, command.Command):
     """Restore a load balancer whose change ended half-way.
 
     For a load balancer in PENDING_UPDATE because an octavia-worker died while
@@ -31,11 +31,13 @@ class RestoreCluster(base.DatabaseMixin, command.Command):
     deleted.
     """
 
+    DRY_RUN = 'what would change'
+    WAIT = 'its members have all that Octavia has of it'
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('cluster', metavar='<cluster>',
-                            help='its id or name, or those of its load '
-                                 'balancer')
+                            help=common.CLUSTER_HELP)
         parser.add_argument(
             '--older-than', type=base.positive_seconds, metavar='<seconds>',
             default=_OLDER_THAN,
@@ -48,18 +50,29 @@ class RestoreCluster(base.DatabaseMixin, command.Command):
         conf, engine = self.open_database(with_octavia=True)
         cluster = common.find_cluster(engine, parsed_args.cluster)
         common.check_that_it_stays(engine, cluster)
+        if (lock_repo.get_status(engine, cluster.id) == compat.ACTIVE and
+                cluster.provisioning_status not in lock_repo.PENDING):
+            self.say(f'Load balancer {cluster.load_balancer_id} is ACTIVE '
+                     f'already.')
+        elif parsed_args.dry_run:
+            if cluster.claimed_by and cluster.claim_expires_at > cluster.now:
+                raise _claimed(cluster)
+            self._tell(*self._look(conf, engine, cluster, parsed_args), True)
+        else:
+            self._restore(conf, engine, cluster, parsed_args)
+        if parsed_args.wait and not parsed_args.dry_run:
+            self.wait(parsed_args, lambda: _look_at_members(engine, cluster),
+                      f'Housekeeping goes on: see "octavia-hmsync cluster '
+                      f'show {cluster.id}".')
+
+    def _restore(self, conf, engine, cluster, parsed_args):
         held = claims.Claims(engine, conf.host, _CLAIM_EXPIRY)
         owner = held.claim(cluster.id)
         if owner is None:
-            raise exceptions.NotPossible(
-                f'Cluster {cluster.id} is being worked on (claimed by '
-                f'{cluster.claimed_by}): try again when that is done.')
+            raise _claimed(cluster)
         try:
-            snapshot = snapshot_repo.get(engine, cluster.load_balancer_id)
-            self._check(conf, cluster, snapshot, parsed_args.older_than)
-            status = self._choose_status(engine, cluster, snapshot)
-            statuses = {each: restorable.get_status(each)
-                        for each in snapshot.objects}
+            snapshot, status, statuses = self._look(conf, engine, cluster,
+                                                    parsed_args)
             if not restore_repo.restore(engine, cluster.id, owner,
                                         _CLAIM_EXPIRY, snapshot, status,
                                         statuses):
@@ -69,7 +82,18 @@ class RestoreCluster(base.DatabaseMixin, command.Command):
         finally:
             held.end()
             held.release(cluster.id, owner)
-        self._tell(snapshot, status, statuses)
+        self._tell(snapshot, status, statuses, False)
+
+    def _look(self, conf, engine, cluster, parsed_args):
+        """Return a Snapshot, the new status, and those of its objects.
+
+        :raises NotPossible: if the load balancer cannot be restored.
+        """
+        snapshot = snapshot_repo.get(engine, cluster.load_balancer_id)
+        self._check(conf, cluster, snapshot, parsed_args.older_than)
+        return (snapshot, self._choose_status(engine, cluster, snapshot),
+                {each: restorable.get_status(each)
+                 for each in snapshot.objects})
 
     def _check(self, conf, cluster, snapshot, older_than):
         """Reject a load balancer that cannot be restored.
@@ -112,15 +136,30 @@ class RestoreCluster(base.DatabaseMixin, command.Command):
         if snapshot.status == compat.ERROR:
             raise exceptions.NotPossible(
                 f'Load balancer {snapshot.id} is left as it is. {problem}')
-        self.app.stderr.write(f'It is in ERROR now: {problem}\n')
+        self.app.stderr.write(f'It gets ERROR: {problem}\n')
         return compat.ERROR
 
-    def _tell(self, snapshot, status, statuses):
+    def _tell(self, snapshot, status, statuses, dry_run):
+        would = 'would be ' if dry_run else ''
         for found, new in statuses.items():
-            self.app.stdout.write(
-                f'{found.kind} {found.id}: {found.status} -> {new}\n')
-        self.app.stdout.write(
-            f'Load balancer {snapshot.id}: {snapshot.status} -> {status}.\n')
-        if status == compat.ACTIVE:
-            self.app.stdout.write('Housekeeping sends its members all that '
-                                  'Octavia has of it.\n')
+            self.say(f'{found.kind} {found.id}: {would}{found.status} -> '
+                     f'{new}')
+        self.say(f'Load balancer {snapshot.id}: {would}{snapshot.status} -> '
+                 f'{status}.')
+        if status == compat.ACTIVE and not dry_run:
+            self.say('Housekeeping sends its members all that Octavia has of '
+                     'it.')
+
+
+def _claimed(cluster):
+    return exceptions.NotPossible(
+        f'Cluster {cluster.id} is being worked on (claimed by '
+        f'{cluster.claimed_by}): try again when that is done.')
+
+
+def _look_at_members(engine, cluster):
+    """Return whether all members are configured, and how many are not."""
+    left = sum(member.slot is not None and not member.is_configured
+               for member in member_repo.get_of_cluster(engine, cluster.id))
+    return not left, {
+        f'Cluster {cluster.id}': f'{left} members lack the configuration'}

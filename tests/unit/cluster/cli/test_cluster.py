@@ -12,14 +12,13 @@ from octavia_hmsync import exceptions
 from tests.db_cases.cluster import calls as cluster_calls
 from tests.unit.cli import base
 
-COLUMNS = ['id', 'name', 'loadbalancer_id', 'provisioning_status',
-           'operating_status', 'desired_size', 'min_size', 'active']
-LONG_COLUMNS = ['members', 'standby', 'affinity', 'active_distributor',
-                'version', 'behind', 'created_at']
-MEMBER_COLUMNS = ['id', 'cluster_id', 'slot', 'state', 'amphora_id',
-                  'health', 'connections', 'ordered', 'error']
-DISTRIBUTOR_COLUMNS = ['name', 'url', 'status', 'enabled', 'drained', 'vips',
-                       'active_vips', 'behind']
+COLUMNS = ['id', 'name', 'operating_status', 'active']
+LONG_COLUMNS = ['loadbalancer_id', 'provisioning_status', 'desired_size',
+                'min_size', 'members', 'standby', 'affinity',
+                'active_distributor', 'version', 'behind', 'created_at']
+MEMBER_COLUMNS = ['id', 'cluster_name', 'slot', 'state', 'cluster_id',
+                  'amphora_id', 'health', 'connections', 'ordered', 'error']
+DISTRIBUTOR_COLUMNS = ['name', 'status', 'drained', 'vips', 'behind']
 
 
 class _TestCase(base.CommandTestCase):
@@ -67,12 +66,15 @@ class TestCluster(_TestCase):
         lb_id, version = self.make()
         row, = self.run_json('cluster', 'list')
         self.assertEqual(dict(zip(COLUMNS, (
-            'cluster1', 'web', lb_id, 'ACTIVE', 'DEGRADED', 3, 2, 2))), row)
+            'cluster1', 'web', 'DEGRADED', 2))), row)
         row, = self.run_json('cluster', 'list', '--long')
         self.assertEqual(COLUMNS + LONG_COLUMNS, list(row))
         self.assertEqual(
-            (['ACTIVE 2', 'FAILED 1'], 0, 'FLOW', 'network1', version,
-             ['network2']), tuple(row[name] for name in LONG_COLUMNS[:-1]))
+            (lb_id, 'ACTIVE', 3, 2, [
+                {'state': 'ACTIVE', 'members': 2},
+                {'state': 'FAILED', 'members': 1}], 0, 'FLOW', 'network1',
+             version, ['network2']),
+            tuple(row[name] for name in LONG_COLUMNS[:-1]))
         self.assertEqual([{'behind': ['network2']}], self.run_json(
             'cluster', 'list', '-c', 'behind'))
 
@@ -82,23 +84,33 @@ class TestCluster(_TestCase):
         for name in ('cluster1', lb_id, 'web'):
             found = self.run_json('cluster', 'show', name)
             self.assertEqual('cluster1', found['id'])
-        self.assertEqual(
-            ['0 ACTIVE amp10', '1 ACTIVE amp11',
-             '2 FAILED amp12: no answer'], found['members'])
-        self.assertEqual(
-            [f'network1 ACTIVE version {version}',
-             f'network2 STANDBY version {version - 1} of {version}: timed '
-             f'out'], found['distributors'])
+        self.assertEqual({
+            'id': 'member12', 'slot': 2, 'state': 'FAILED',
+            'amphora_id': 'amp12', 'health': None, 'connections': None,
+            'ordered': None, 'error': 'no answer'}, found['members'][2])
+        two, = vip_repo.get_of_cluster(self.engine, 'cluster1')[1:]
+        self.assertEqual({
+            'distributor_id': two.distributor_id,
+            'distributor_name': 'network2', 'active': False,
+            'applied_version': version - 1, 'version': version,
+            'error': 'timed out'}, found['distributors'][1])
+        shown = self.run_ok('cluster', 'show', 'web', '-f', 'value')
+        for line in ('0 ACTIVE amp10', '1 ACTIVE amp11',
+                     '2 FAILED amp12: no answer',
+                     f'network1 ACTIVE version {version}',
+                     f'network2 STANDBY version {version - 1} of {version}: '
+                     f'timed out'):
+            self.assertIn(f'{line}\n', shown)
 
     def test_open_connections(self):
         self.make()
         member_repo.set_state(self.engine, 'member11', ('ACTIVE',),
                               'DRAINING', connections=12)
-        self.assertEqual('1 DRAINING amp11, 12 connections', self.run_json(
-            'cluster', 'show', 'web')['members'][1])
+        self.assertIn('1 DRAINING amp11, 12 connections\n', self.run_ok(
+            'cluster', 'show', 'web', '-f', 'value'))
         self.assertEqual([None, 12, None], [
             row['connections'] for row in
-            self.run_json('cluster', 'member', 'list')])
+            self.run_json('cluster', 'member', 'list', '--long')])
 
     def test_traffic(self):
         """Of heartbeats for both drivers, of distributors for hmsync_ovs."""
@@ -172,9 +184,11 @@ class TestMember(_TestCase):
         self.make(2, 'mail')
         rows = self.run_json('cluster', 'member', 'list')
         self.assertEqual(6, len(rows))
-        self.assertEqual(dict(zip(MEMBER_COLUMNS, (
-            'member12', 'cluster1', 2, 'FAILED', 'amp12', None,
-            None, None, 'no answer'))), rows[2])
+        self.assertEqual(MEMBER_COLUMNS[:4], list(rows[0]))
+        row = self.run_json('cluster', 'member', 'list', '--long')[2]
+        self.assertEqual(
+            ('member12', 'web', 2, 'FAILED', 'cluster1', 'amp12', None, None,
+             None, 'no answer'), tuple(row[name] for name in MEMBER_COLUMNS))
         self.assertEqual(['member20', 'member21', 'member22'], [
             row['id'] for row in self.run_json(
                 'cluster', 'member', 'list', '--cluster', 'mail')])
@@ -193,26 +207,29 @@ class TestDistributor(_TestCase):
         rows = self.run_json('distributor', 'list')
         self.assertEqual([
             dict(zip(DISTRIBUTOR_COLUMNS, values)) for values in (
-                ('network1', 'https://network1:9444', 'OFFLINE', True, False,
-                 1, 1, 0),
-                ('network2', 'https://network2:9444', 'OFFLINE', True, False,
-                 1, 0, 1))], rows)
+                ('network1', 'OFFLINE', False, 1, 0),
+                ('network2', 'OFFLINE', False, 1, 1))], rows)
         row = self.run_json('distributor', 'list', '--long')[0]
-        self.assertEqual(('hmsync_ovs', None, None), (
-            row['driver'], row['software_version'], row['last_seen']))
+        self.assertEqual(
+            ('https://network1:9444', True, 1, 'hmsync_ovs', None, None),
+            tuple(list(row.values())[6:]))
 
     def test_show(self):
         _lb_id, version = self.make()
         found = self.run_json('distributor', 'show', 'network1')
-        self.assertEqual([f'cluster1 ACTIVE version {version}'],
-                         found['vips'])
+        self.assertEqual([{
+            'cluster_id': 'cluster1', 'cluster_name': 'web', 'active': True,
+            'applied_version': version, 'version': version, 'error': None}],
+            found['vips'])
+        self.assertIn(f'web ACTIVE version {version}\n', self.run_ok(
+            'distributor', 'show', 'network1', '-f', 'value'))
         self.assertEqual(found, self.run_json('distributor', 'show',
                                               found['id']))
         cluster_repo.delete(self.engine, 'cluster1')
-        found = self.run_json('distributor', 'show', 'network2')
-        self.assertEqual(
-            [f'cluster1 STANDBY version {version - 1}, the cluster is gone: '
-             f'timed out'], found['vips'])
+        self.assertIn(
+            f'cluster1 STANDBY version {version - 1}, the cluster is gone: '
+            f'timed out\n', self.run_ok('distributor', 'show', 'network2',
+                                        '-f', 'value'))
 
     def test_show_one_of_two_drivers(self):
         distributor_repo.sync(self.engine, 'one', {'network1': 'https://a'})

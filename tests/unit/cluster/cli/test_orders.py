@@ -7,12 +7,14 @@ import threading
 
 import fixtures
 
+from octavia_hmsync.cli import progress
 from octavia_hmsync.cluster import claims
 from octavia_hmsync.cluster.db import claim as claim_repo
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.db import models
 from octavia_hmsync.image.db import restore as snapshot_repo
 from tests.cloud import records
 from tests.db_cases.cluster import calls as cluster_calls
@@ -120,9 +122,11 @@ class TestOrders(_TestCase):
         self.assertIsNone(member_repo.get(self.engine, 'member0').error)
         self.assertIn('drained already', self.order('drain', 'member0'))
         self.assertEqual('DRAIN', self.run_json(
-            'cluster', 'member', 'list')[0]['ordered'])
-        self.assertIn('0 ACTIVE amp0, DRAIN is ordered', self.run_json(
-            'cluster', 'show', 'cluster1')['members'])
+            'cluster', 'member', 'list', '--long')[0]['ordered'])
+        self.assertEqual('DRAIN', self.run_json(
+            'cluster', 'show', 'cluster1')['members'][0]['ordered'])
+        self.assertIn('0 ACTIVE amp0, DRAIN is ordered', self.run_ok(
+            'cluster', 'show', 'cluster1'))
         self.assertEqual('The order to drain member member0 is taken back.\n',
                          self.order('undrain', 'amp0'))
         self.assertIsNone(self.get_order(0))
@@ -150,13 +154,16 @@ class TestOrders(_TestCase):
         self.assertIn('already', self.order('replace', 'amp0'))
         self.assertFails('Member member0 is being replaced, which drains it',
                          'cluster', 'member', 'drain', 'member0')
-        self.assertFails('There is no order to drain member member0, which '
-                         'is ACTIVE', 'cluster', 'member', 'undrain', 'amp0')
+        self.assertEqual('There is no order to drain member member0 already; '
+                         'it is ACTIVE.\n', self.order('undrain', 'amp0'))
         self.assertIn('The order to replace member',
                       self.order('replace', 'amp0', '--cancel'))
         self.assertIsNone(self.get_order(0))
-        self.assertFails('There is no order to replace member member0',
-                         'cluster', 'member', 'replace', 'amp0', '--cancel')
+        self.assertIn('There is no order to replace member member0 already',
+                      self.order('replace', 'amp0', '--cancel'))
+        member_repo.release_slot(self.engine, 'member2')
+        self.assertFails('Member member2 has been replaced', 'cluster',
+                         'member', 'replace', 'amp2', '--cancel')
 
     def test_replace_one_that_lost_its_slot(self):
         """A standby has that: it is deleted without waiting for signs."""
@@ -195,6 +202,129 @@ class TestOrders(_TestCase):
         self.assertFails(GONE, 'cluster', 'member', 'replace', 'amp0')
 
 
+class TestWait(_TestCase):
+    """Between two looks a fake housekeeper does its part."""
+
+    def setUp(self):
+        super().setUp()
+        self.make()
+        self.add_vips()
+
+    def wait(self, *argv, then):
+        """Run a command with --wait; returns what it says last.
+
+        :param then: what happens between two looks, functions without
+                     arguments.
+        """
+        steps = list(then)
+
+        def sleep(seconds):
+            # oslo.db yields to other threads by 0 seconds.
+            if seconds:
+                steps.pop(0)()
+        self.useFixture(fixtures.MockPatchObject(progress.time, 'sleep',
+                                                 sleep))
+        out = self.run_ok(*argv, '--wait')
+        self.assertEqual([], steps)
+        return out
+
+    def set_state(self, old, new, **details):
+        member_repo.set_state(self.engine, 'member0', (old,), new, **details)
+
+    def test_drain(self):
+        out = self.wait('cluster', 'member', 'drain', 'amp0', then=(
+            lambda: self.set_state('ACTIVE', 'DRAINING', connections=7),
+            lambda: member_repo.record(self.engine, 'member0',
+                                       connections=0)))
+        self.assertIn('Member member0: DRAINING, 7 connections\n', out)
+        self.wait('cluster', 'member', 'undrain', 'amp0', then=(
+            lambda: self.set_state('DRAINING', 'ACTIVE'),))
+        # It was so already.
+        self.wait('cluster', 'member', 'undrain', 'amp0', then=())
+
+    def test_drain_whose_connections_are_not_counted(self):
+        def drain():
+            self.set_state('ACTIVE', 'DRAINING')
+            self.make_older(models.ClusterMember, 'updated_at', 10 ** 6,
+                            id='member0')
+        self.wait('cluster', 'member', 'drain', 'amp0', then=(drain,))
+
+    def test_replace(self):
+        self.wait('cluster', 'member', 'replace', 'amp0', then=(
+            lambda: self.set_state('ACTIVE', 'DRAINING'),
+            lambda: member_repo.delete(self.engine, 'member0')))
+
+    def test_set(self):
+        out = self.wait('cluster', 'set', 'cluster1', '--desired', '2', then=(
+            lambda: self.set_state('ACTIVE', 'DRAINING'),
+            lambda: member_repo.delete(self.engine, 'member0')))
+        self.assertIn('Cluster cluster1: 2 ACTIVE, 1 DRAINING, of 2\n', out)
+
+    def test_distributor(self):
+        vip, = vip_repo.get_of_distributor(self.engine, self.one.id)
+        out = self.wait('distributor', 'drain', 'network1', then=(
+            lambda: vip_repo.delete(self.engine, vip.id),))
+        self.assertIn('Distributor network1: 1 VIPs\n', out)
+
+    def test_move(self):
+        vip, = vip_repo.get_of_distributor(self.engine, self.two.id)
+
+        def apply():
+            vip_repo.record_applied(
+                self.engine, vip.id,
+                cluster_repo.get(self.engine, 'cluster1').version, True)
+        self.wait('distributor', 'move', 'cluster1', then=(apply,))
+
+    def test_given_up(self):
+        self.assertEqual(2, self.run_command(
+            'cluster', 'set', 'cluster1', '--desired', '2', '--timeout',
+            '1')[0])
+        code, out, err = self.run_command(
+            'cluster', 'set', 'cluster1', '--desired', '2', '--wait',
+            '--timeout', '0.01')
+        self.assertEqual(1, code)
+        self.assertIn('desired_size 3 -> 2', out)
+        self.assertIn('Not done after 0.01 s. The cluster manager goes on: '
+                      'see "octavia-hmsync cluster show cluster1".', err)
+
+
+class TestDryRun(_TestCase):
+
+    def test_nothing_changes(self):
+        self.make()
+        self.add_vips()
+
+        def read():
+            with self.engine.connect() as connection:
+                return [connection.execute(model.__table__.select()).all()
+                        for model in (models.Cluster, models.ClusterMember,
+                                      models.Distributor,
+                                      models.DistributorVIP)]
+        before = read()
+        for said, *argv in (
+                ('would get: desired_size 3 -> 4.', 'cluster', 'set',
+                 'cluster1', '--desired', '4'),
+                ('would be ordered to be drained.', 'cluster', 'member',
+                 'drain', 'amp0'),
+                ('would be ordered to be replaced.', 'cluster', 'member',
+                 'replace', 'amp0'),
+                ('would be drained: 1 VIPs would leave it.', 'distributor',
+                 'drain', 'network1'),
+                ('would move to distributor network2.', 'distributor', 'move',
+                 'cluster1')):
+            self.assertIn(said, self.run_ok(*argv, '--dry-run'))
+        self.assertEqual(before, read())
+        distributor_repo.drain(self.engine, self.one.id)
+        self.assertIn('would get VIPs', self.run_ok(
+            'distributor', 'resume', 'network1', '--dry-run'))
+        self.assertFails('Distributor network2 is the last one',
+                         'distributor', 'drain', 'network2', '--dry-run')
+        member_repo.set_order(self.engine, 'member0', 'DRAIN')
+        self.assertIn('would be taken back', self.run_ok(
+            'cluster', 'member', 'undrain', 'amp0', '--dry-run'))
+        self.assertEqual('DRAIN', self.get_order(0))
+
+
 class TestRestore(_TestCase):
 
     def setUp(self):
@@ -230,6 +360,10 @@ class TestRestore(_TestCase):
                 ('ERROR', 'ERROR', 'ACTIVE'),
                 ('PENDING_UPDATE', 'PENDING_DELETE', 'ERROR')):
             self.be(status, of_listener=of_listener)
+            before = self.get()
+            self.assertIn(f'would be {status} -> ACTIVE.', self.run_ok(
+                'cluster', 'restore', self.lb_id, '--dry-run'))
+            self.assertEqual(before, self.get())
             out = self.run_ok('cluster', 'restore', self.lb_id)
             self.assertIn(f'listener {self.listener}: {of_listener} -> '
                           f'{then}\n', out)
@@ -276,7 +410,8 @@ class TestRestore(_TestCase):
 
     def test_not_to_be_restored(self):
         self.be('ACTIVE')
-        self.check_left('It is ACTIVE, and only a load balancer in ERROR or')
+        self.assertIn('is ACTIVE already', self.run_ok(
+            'cluster', 'restore', 'cluster1'))
         self.be('ERROR')
         for number in (0, 1):
             member_repo.set_state(self.engine, f'member{number}',
@@ -287,7 +422,7 @@ class TestRestore(_TestCase):
         code, out, err = self.run_command('cluster', 'restore', 'cluster1')
         self.assertEqual(0, code)
         self.assertIn('PENDING_UPDATE -> ERROR.\n', out)
-        self.assertIn('It is in ERROR now: 1 of its members', err)
+        self.assertIn('It gets ERROR: 1 of its members', err)
         self.assertEqual('ERROR', self.get()[0])
         self.delete()
         self.check_left(GONE)
@@ -304,7 +439,7 @@ class TestDistributors(_TestCase):
             'distributor', 'drain', 'network1'))
         self.assertEqual([(True, True), (True, False)], [
             (row['enabled'], row['drained'])
-            for row in self.run_json('distributor', 'list')])
+            for row in self.run_json('distributor', 'list', '--long')])
         self.assertFails(
             'Distributor network2 is the last one for clusters: no other',
             'distributor', 'drain', 'network2')
@@ -312,8 +447,8 @@ class TestDistributors(_TestCase):
                                       'network1')['drained'])
         self.assertEqual('Distributor network1 gets VIPs again.\n',
                          self.run_ok('distributor', 'resume', 'network1'))
-        self.assertFails('Distributor network1 is not drained', 'distributor',
-                         'resume', 'network1')
+        self.assertIn('in service already', self.run_ok(
+            'distributor', 'resume', 'network1'))
 
     def test_drain_beside_one_that_is_down(self):
         self.make()
@@ -331,9 +466,9 @@ class TestDistributors(_TestCase):
         self.assertEqual([('network2', True), ('network1', False)], [
             (vip.distributor_name, vip.active)
             for vip in vip_repo.get_of_cluster(self.engine, 'cluster1')])
-        self.assertFails('Distributor network2 is active for cluster '
-                         'cluster1 already', 'distributor', 'move',
-                         'cluster1', '--to', 'network2')
+        self.assertIn('Distributor network2 is active for cluster cluster1 '
+                      'already', self.run_ok('distributor', 'move',
+                                             'cluster1', '--to', 'network2'))
         self.run_ok('distributor', 'move', 'cluster1', '--to', self.one.id)
 
     def test_move_to_nowhere(self):
