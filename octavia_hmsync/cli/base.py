@@ -307,6 +307,8 @@ class Change(DatabaseMixin):
     DRY_RUN = 'whether it could be done'
     # When --wait returns; None where nothing is left to wait for.
     WAIT: str | None = None
+    # The default of --timeout, seconds; None for ever.
+    TIMEOUT: int | None = None
     # For errors in the combination of arguments, as argparse prints them.
     parser: typing.Any
 
@@ -317,17 +319,21 @@ class Change(DatabaseMixin):
         if self.WAIT:
             parser.add_argument('--wait', action='store_true',
                                 help=f'return when {self.WAIT}')
-            parser.add_argument('--timeout', type=positive_seconds,
+            parser.add_argument('--timeout', type=plain.seconds,
                                 metavar='<seconds>',
-                                help='with --wait: give up after so long; it '
-                                     'goes on')
+                                help=f'with --wait: give up after so long; '
+                                     f'it goes on (default: '
+                                     f'{self.TIMEOUT or "never"})')
         self.parser = parser
         return parser
 
     def run(self, parsed_args):
         """Run the command, if its arguments go together."""
-        if self.WAIT and parsed_args.timeout and not parsed_args.wait:
-            self.parser.error('argument --timeout: needs --wait')
+        if self.WAIT:
+            if parsed_args.timeout is None:
+                parsed_args.timeout = self.TIMEOUT
+            elif not parsed_args.wait:
+                self.parser.error('argument --timeout: needs --wait')
         return super().run(parsed_args)
 
     def say(self, text):
@@ -335,10 +341,11 @@ class Change(DatabaseMixin):
         self.app.stdout.write(f'{text}\n')
 
     def wait(self, parsed_args, look, goes_on):
-        """Wait for what was ordered, with a line for each change.
+        """Wait for what was ordered, and show what changes.
 
         :param look: called without arguments; returns whether it is done,
-                     and {subject: its state}.
+                     {subject: its state} or lines, and a list of
+                     progress.Bar if there are any.
         :param goes_on: the line when it is not waited for any more.
         :raises NotPossible: with that line, after --timeout.
         """
@@ -346,8 +353,8 @@ class Change(DatabaseMixin):
         from octavia_hmsync.cli import progress
 
         def show(found):
-            is_done, known = found
-            watch.show(None, known)
+            is_done, known, *bars = found
+            watch.show(bars[0] if bars else None, known)
             return is_done
 
         with progress.Watch(self.app, progress.INTERVAL, parsed_args.timeout,

@@ -44,6 +44,11 @@ def positive_seconds(text):
     return value
 
 
+def seconds(text):
+    """Read a time in seconds that may be 0; see positive_seconds()."""
+    return 0.0 if text == '0' else positive_seconds(text)
+
+
 def positive_number(text):
     """Read a number above 0, for argparse.
 

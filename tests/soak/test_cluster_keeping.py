@@ -36,7 +36,7 @@ class KeepingCase(clusters.ClusterTestCase):
     def read_members(self):
         """What operators see of them, by the id of the amphora."""
         return {row['amphora_id']: row for row in json.loads(self.hmsync(
-            'cluster', 'member', 'list', '-f', 'json'))}
+            'cluster', 'member', 'list', '--long', '-f', 'json'))}
 
     def get_state(self, amphora_id):
         return next((row['state'] for row in

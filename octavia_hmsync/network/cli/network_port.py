@@ -7,7 +7,9 @@ from cliff import command
 from octavia_hmsync import addresses as addr
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
+from octavia_hmsync.conf import network as network_conf
 from octavia_hmsync import exceptions
+from octavia_hmsync.network.db import network as network_repo
 from octavia_hmsync.network.db import port as port_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.rules import member as mem
@@ -47,16 +49,10 @@ class _PortMixin(base.DatabaseMixin):
             for m in hm_repo.get_all(engine)}
 
 
-class _PortCommand(_PortMixin, command.Command):
+class _PortCommand(_PortMixin, base.Change, command.Command):
     """For commands that change something."""
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        base.add_dry_run(parser, 'what would be done')
-        return parser
-
-    def say(self, text):
-        self.app.stdout.write(f'{text}\n')
+    DRY_RUN = 'what would be done'
 
     def tell(self, changes, dry_run):
         """Report what was changed, or would be."""
@@ -193,20 +189,27 @@ class ShowPort(_PortMixin, base.ShowOne):
                 formatters.List(here[1]) if here else None)
 
 
-class ListPorts(_PortMixin, base.Lister):
+class ListPorts(_PortMixin, base.ListCommand):
     """List the ports of all nodes."""
 
+    COLUMNS = ('host', 'ip_address', 'status', 'health_manager')
+    LONG_COLUMNS = ('id', 'mac_address', 'binding_host', 'repairs')
+    METAVAR = '<health-manager>'
+
     def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        if network_repo.get_ids(
+                engine, conf[network_conf.GROUP].network_name) is None:
+            # Nor is there a port: Neutron need not be asked.
+            return self.choose(parsed_args, [])
         conf, engine, ports, _keeper = self.open_all()
         known = {row.host: row for row in port_repo.get_all(engine)}
         statuses = self.get_statuses(conf, engine)
-        return (('host', 'id', 'status', 'mac_address', 'ip_address',
-                 'binding_host', 'health_manager', 'repairs'),
-                [(p.host, p.id, p.status, p.mac,
-                  formatters.List(p.ip_addresses), p.binding_host,
-                  statuses.get(p.host),
-                  known[p.host].repairs if p.host in known else 0)
-                 for p in ports.get_all()])
+        rows = [(p.host, formatters.List(p.ip_addresses), p.status,
+                 statuses.get(p.host), p.id, p.mac, p.binding_host,
+                 known[p.host].repairs if p.host in known else 0)
+                for p in ports.get_all()]
+        return self.choose(parsed_args, base.take_page(rows, parsed_args))
 
 
 class DeletePort(_PortCommand):

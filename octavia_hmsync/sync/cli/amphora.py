@@ -17,13 +17,10 @@ from octavia_hmsync.sync.db import previous_list as previous_repo
 from octavia_hmsync.sync.rules import adoption
 from octavia_hmsync.sync.rules import timing
 
-_COLUMNS = ('id', 'loadbalancer_id', 'status', 'role', 'lb_network_ip',
-            'generation', 'result', 'error', 'adoption')
-_LONG_COLUMNS = ('applied_at', 'attempts', 'next_attempt_at', 'adopted_at',
-                 'adopted_via', 'held_since')
+_UNKNOWN = '?'
 
 
-class ListAmphorae(base.DatabaseMixin, base.Lister):
+class ListAmphorae(base.ListCommand):
     """List the amphorae, and how far each one is with its list.
 
     An amphora without a generation has not been reached yet. adoption tells
@@ -34,10 +31,17 @@ class ListAmphorae(base.DatabaseMixin, base.Lister):
     adoption without adopted_via was found from regular heartbeats.
     """
 
+    COLUMNS = ('id', 'status', 'result', 'adoption')
+    LONG_COLUMNS = ('loadbalancer_id', 'loadbalancer_name', 'role',
+                    'lb_network_ip', 'generation', 'error', 'applied_at',
+                    'attempts', 'next_attempt_at', 'adopted_at',
+                    'adopted_via', 'held_since')
+    METAVAR = '<amphora>'
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            '--loadbalancer', metavar='<loadbalancer>',
+            '--loadbalancer', metavar='<load-balancer>',
             help='only those of this load balancer (name or id)')
         parser.add_argument(
             '--role', type=str.upper, choices=compat.ROLES_BY_HARM,
@@ -56,8 +60,6 @@ class ListAmphorae(base.DatabaseMixin, base.Lister):
             '--health-manager', metavar='<health-manager>',
             help='only those whose list holds the address of this health '
                  'manager')
-        base.add_paging(parser, '<amphora>')
-        base.add_long(parser, _LONG_COLUMNS)
         return parser
 
     def take_action(self, parsed_args):
@@ -70,17 +72,14 @@ class ListAmphorae(base.DatabaseMixin, base.Lister):
         wanted = self._get_wanted(engine, parsed_args, members, settings)
         rows = page_repo.get_page(engine, wanted, marker, parsed_args.limit)
         judged = doubt_repo.judge_page(engine, rows, members, settings)
-        shown = [
-            (row.id, row.load_balancer_id, row.status, row.role,
-             row.lb_network_ip, row.generation, row.result, row.error,
-             _format_adoption(judged, row.id),
+        return self.choose(parsed_args, [
+            (row.id, row.status, row.result, _format_adoption(judged, row.id),
+             row.load_balancer_id, row.load_balancer_name, row.role,
+             row.lb_network_ip, row.generation, row.error,
              base.format_time(row.applied_at), row.attempts or 0,
              base.format_time(row.next_attempt_at),
              base.format_time(row.adopted_at), row.adopted_via,
-             base.format_time(row.held_since)) for row in rows]
-        if base.is_long(parsed_args, _LONG_COLUMNS):
-            return (*_COLUMNS, *_LONG_COLUMNS), shown
-        return _COLUMNS, [row[:len(_COLUMNS)] for row in shown]
+             base.format_time(row.held_since)) for row in rows])
 
     def _get_wanted(self, engine, parsed_args, members, settings):
         load_balancer_id = address = ids = None
@@ -138,24 +137,27 @@ class ShowAmphora(base.DatabaseMixin, base.ShowOne):
         judged = doubt_repo.judge_page(engine, rows, hm_repo.get_all(engine),
                                        timing.Settings.from_conf(conf))
         others = [
-            '?' if isinstance(other, adoption.Unknown)
-            else addr.join_list(other) for other in
+            None if isinstance(other, adoption.Unknown)
+            else list(addr.split_list(addr.join_list(other))) for other in
             previous_repo.get_all(engine, rows).get(row.id, ())]
         own = (None if row.controller_ip_port_list is None else
                formatters.List(addr.split_list(row.controller_ip_port_list)))
-        return (('id', 'loadbalancer_id', 'status', 'role', 'lb_network_ip',
-                 'generation', 'controller_ip_port_list', 'applied_at',
+        return (('id', 'loadbalancer_id', 'loadbalancer_name', 'status',
+                 'role', 'lb_network_ip', 'generation', 'controller_ip_port_list', 'applied_at',
                  'adoption', 'adopted_at', 'adopted_via', 'not_adopted_at',
                  'may_be_using', 'result', 'error', 'attempts',
                  'attempted_generation', 'next_attempt_at', 'claimed_until',
                  'held_since'),
-                (row.id, row.load_balancer_id, row.status, row.role,
-                 row.lb_network_ip, row.generation, own,
+                (row.id, row.load_balancer_id, row.load_balancer_name,
+                 row.status, row.role, row.lb_network_ip, row.generation, own,
                  base.format_time(row.applied_at),
                  _format_adoption(judged, row.id),
                  base.format_time(row.adopted_at), row.adopted_via,
                  base.format_time(row.not_adopted_at),
-                 formatters.Lines(others), row.result, row.error,
+                 formatters.Objects(others, lambda each: _UNKNOWN
+                                    if each is None
+                                    else addr.join_list(each)),
+                 row.result, row.error,
                  row.attempts or 0, row.attempted_generation,
                  base.format_time(row.next_attempt_at),
                  base.format_time(row.claim_expires_at),

@@ -22,15 +22,15 @@ class ListGenerations(base.ListCommand):
     had it; a list that was replaced before that has none.
     """
 
-    COLUMNS = ('number', 'status', 'controller_ip_port_list', 'published_at',
-               'completed_at', 'reason')
+    COLUMNS = ('number', 'status', 'published_at', 'completed_at')
+    LONG_COLUMNS = ('controller_ip_port_list', 'reason')
     METAVAR = '<generation>'
     LIMIT = 20
 
     def read(self, _conf, engine, parsed_args):
-        return [(g.number, g.status, formatters.List(g.addresses),
-                 base.format_time(g.published_at),
-                 base.format_time(g.completed_at), g.reason)
+        return [(g.number, g.status, base.format_time(g.published_at),
+                 base.format_time(g.completed_at),
+                 formatters.List(g.addresses), g.reason)
                 for g in generation_repo.get_history(engine)[::-1]]
 
 
@@ -61,7 +61,7 @@ class ShowGeneration(base.DatabaseMixin, base.ShowOne):
                  base.format_time(found.completed_at), found.reason))
 
 
-class RollBackGeneration(base.DatabaseMixin, command.Command):
+class RollBackGeneration(base.Change, command.Command):
     """Take back what the newest list added.
 
     Publishes the newest list without the addresses that an earlier one does
@@ -70,13 +70,14 @@ class RollBackGeneration(base.DatabaseMixin, command.Command):
     Addresses whose health managers are gone do not come back.
     """
 
+    DRY_RUN = 'what the list would be'
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'number', type=int, nargs='?', metavar='<generation>',
             help='the earlier generation; by default the last one before the '
                  'newest that was not rolled back')
-        base.add_dry_run(parser, 'what the list would be')
         return parser
 
     def take_action(self, parsed_args):
@@ -85,13 +86,12 @@ class RollBackGeneration(base.DatabaseMixin, command.Command):
         would = 'would be' if parsed_args.dry_run else 'is'
         if not parsed_args.dry_run:
             rollback.carry_out(conf, engine, change)
-        self.app.stdout.write(
+        self.say(
             f'Generation {change.newest.number} {would} rolled back: '
             f'controller_ip_port_list {would} {addr.join_list(change.slots)} '
             f'again, without '
-            f'{addr.join_list(addr.canonical(change.suspects))}.\n')
+            f'{addr.join_list(addr.canonical(change.suspects))}.')
         pause = pause_repo.get(engine)
         if pause:
-            self.app.stdout.write(
-                f'No amphora gets it before the pause ends. '
-                f'{watch.describe_pause(pause)}\n')
+            self.say(f'No amphora gets it before the pause ends. '
+                     f'{watch.describe_pause(pause)}')

@@ -2,9 +2,7 @@
 
 """Commands on health managers."""
 
-import argparse
 import collections
-import typing
 
 from cliff import command
 
@@ -19,7 +17,6 @@ from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.rules import drain as rules
 from octavia_hmsync.sync.rules import member as mem
 
-_DRAIN_TIMEOUT = 300
 # What keeps a drain, the worst first, of several amphorae.
 _FACTS = {rules.Standing.SENDS: 'have the new list and do not use it',
           rules.Standing.HAS_IT: 'do not have the new list yet',
@@ -37,8 +34,8 @@ class ListHealthManagers(base.ListCommand):
     its octavia.conf has another key by now than it listens with.
     """
 
-    COLUMNS = ('host', 'ip_address', 'port', 'status', 'keepalive_at', 'key',
-               'zone')
+    COLUMNS = ('host', 'ip_address', 'port', 'status', 'key', 'zone')
+    LONG_COLUMNS = ('keepalive_at',)
     METAVAR = '<health-manager>'
 
     def read(self, conf, engine, parsed_args):
@@ -47,17 +44,20 @@ class ListHealthManagers(base.ListCommand):
             (row.host, row.ip_address, row.port, mem.effective_status(
                 row.status, (row.now - row.keepalive_at).total_seconds(),
                 conf.hmsync.offline_after),
-             base.format_time(row.keepalive_at), _tell_key(row, newest),
-             row.zone or '')
+             _tell_key(row, newest), row.zone or None,
+             base.format_time(row.keepalive_at))
             for row in hm_repo.get_rows(engine)]
 
 
 def _tell_key(row, newest):
-    """Return whether a health manager's heartbeat key is the list's."""
+    """Return whether a health manager's heartbeat key is the list's.
+
+    :returns: RESTART, SAME or OTHER; None if that is not known.
+    """
     if row.configured_key_digest not in (None, row.key_digest):
         return 'RESTART'
     if newest is None or None in (row.key_digest, newest.key_digest):
-        return ''
+        return None
     return 'SAME' if row.key_digest == newest.key_digest else 'OTHER'
 
 
@@ -90,9 +90,10 @@ class ShowHealthManager(base.DatabaseMixin, base.ShowOne):
                  base.format_time(row.keepalive_at),
                  base.format_time(row.heard_at),
                  base.format_time(row.starting_at),
-                 '' if row.restart_took is None else round(row.restart_took),
+                 None if row.restart_took is None
+                 else round(row.restart_took),
                  _tell_key(row, generation_repo.get_newest(engine)),
-                 row.zone or ''))
+                 row.zone or None))
 
 
 def _add_which(parser):
@@ -109,23 +110,7 @@ def _get_host(conf, parsed_args):
     return conf.host if parsed_args.is_self else parsed_args.host
 
 
-class _Command(base.DatabaseMixin, command.Command):
-    """For commands that change something."""
-
-    # Reports errors in the combination of arguments like argparse.
-    parser: typing.Any
-
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        base.add_dry_run(parser, 'whether it could be done')
-        self.parser = parser
-        return parser
-
-    def say(self, text):
-        self.app.stdout.write(f'{text}\n')
-
-
-class DrainHealthManager(_Command):
+class DrainHealthManager(base.Change, command.Command):
     """Take a health manager out of the list while it still listens.
 
     It drains until it ends or "health manager resume" is run; when it starts
@@ -134,34 +119,34 @@ class DrainHealthManager(_Command):
     --timeout.
     """
 
+    WAIT = 'no amphora sends to it any more'
+    TIMEOUT = 300
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         _add_which(parser)
-        parser.add_argument('--wait', action='store_true',
-                            help='return when no amphora sends to it any '
-                                 'more')
-        parser.add_argument('--timeout', type=_seconds,
-                            metavar='<seconds>',
-                            help=f'with --wait: give up after so long '
-                                 f'(default: {_DRAIN_TIMEOUT})')
         return parser
 
     def take_action(self, parsed_args):
-        timeout = parsed_args.timeout
-        if timeout is None:
-            timeout = _DRAIN_TIMEOUT
-        elif not parsed_args.wait:
-            self.parser.error('argument --timeout: needs --wait')
         conf, engine = self.open_database()
         host = _get_host(conf, parsed_args)
-        address = drain.check(engine, host, conf.hmsync.offline_after)
-        if parsed_args.dry_run:
-            self.say(f'Health manager {host} at {address} can be drained.')
-            return
-        drain.begin(engine, host, conf.hmsync.offline_after)
-        self.say(f'Health manager {host} at {address} is DRAINING.')
-        if parsed_args.wait:
-            self._wait(conf, engine, host, address, timeout)
+        row, member = drain.find(engine, host)
+        if row.status == mem.DRAINING and mem.is_listening(
+                member, conf.hmsync.offline_after):
+            self.say(f'Health manager {host} at {member.address} is DRAINING '
+                     f'already.')
+        else:
+            drain.check(engine, host, conf.hmsync.offline_after)
+            if parsed_args.dry_run:
+                self.say(f'Health manager {host} at {member.address} can be '
+                         f'drained.')
+                return
+            drain.begin(engine, host, conf.hmsync.offline_after)
+            self.say(f'Health manager {host} at {member.address} is '
+                     f'DRAINING.')
+        if parsed_args.wait and not parsed_args.dry_run:
+            self._wait(conf, engine, host, member.address,
+                       parsed_args.timeout)
 
     def _wait(self, conf, engine, host, address, timeout):
         senders = drain.DrainWatch(conf, engine, address)
@@ -197,12 +182,12 @@ class DrainHealthManager(_Command):
 
         def give_up(found):
             if found is None:
-                return (f'After {timeout} s it cannot be told which amphorae '
+                return (f'After {timeout:g} s it cannot be told which amphorae '
                         f'may still send to {host}, because the database '
                         f'cannot be used. It goes on draining: run the '
                         f'command again.')
             watch.show([make_bar(found)], name(found, *_FACTS))
-            return (f'After {timeout} s {len(found)} amphorae may still send '
+            return (f'After {timeout:g} s {len(found)} amphorae may still send '
                     f'to {host}. It goes on draining: run the command again, '
                     f'or see "octavia-hmsync amphora list" for what keeps '
                     f'them.')
@@ -220,14 +205,7 @@ def _describe(amphora_id, load_balancer, standing):
     return f'amphora {amphora_id}{of} {standing.value}'
 
 
-def _seconds(text):
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is no number of seconds, 0 or above')
-    return int(text)
-
-
-class ResumeHealthManager(_Command):
+class ResumeHealthManager(base.Change, command.Command):
     """End the draining of a health manager: it is ONLINE again."""
 
     def get_parser(self, prog_name):
@@ -238,20 +216,23 @@ class ResumeHealthManager(_Command):
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
         host = _get_host(conf, parsed_args)
-        _row, member = drain.find(engine, host)
+        row, member = drain.find(engine, host)
         if not mem.is_listening(member, conf.hmsync.offline_after):
             raise exceptions.NotPossible(
                 f'Health manager {host} is OFFLINE: start '
                 f'octavia-health-manager there.')
-        if parsed_args.dry_run:
+        if row.status == mem.ONLINE:
+            self.say(f'Health manager {host} at {member.address} is ONLINE '
+                     f'already.')
+        elif parsed_args.dry_run:
             self.say(f'Health manager {host} at {member.address} can be '
                      f'resumed.')
-            return
-        hm_repo.change_status(engine, host, mem.DRAINING, mem.ONLINE)
-        self.say(f'Health manager {host} at {member.address} is ONLINE.')
+        else:
+            hm_repo.change_status(engine, host, mem.DRAINING, mem.ONLINE)
+            self.say(f'Health manager {host} at {member.address} is ONLINE.')
 
 
-class DeleteHealthManager(_Command):
+class DeleteHealthManager(base.Change, command.Command):
     """Delete health managers that are OFFLINE.
 
     Their addresses leave the list at once, without removal_delay. An address
