@@ -143,7 +143,8 @@ class ShowAmphora(base.DatabaseMixin, base.ShowOne):
         own = (None if row.controller_ip_port_list is None else
                formatters.List(addr.split_list(row.controller_ip_port_list)))
         return (('id', 'loadbalancer_id', 'loadbalancer_name', 'status',
-                 'role', 'lb_network_ip', 'generation', 'controller_ip_port_list', 'applied_at',
+                 'role', 'lb_network_ip', 'generation',
+                 'controller_ip_port_list', 'applied_at',
                  'adoption', 'adopted_at', 'adopted_via', 'not_adopted_at',
                  'may_be_using', 'result', 'error', 'attempts',
                  'attempted_generation', 'next_attempt_at', 'claimed_until',
