@@ -183,13 +183,13 @@ class DrainHealthManager(base.Change, command.Command):
         def give_up(found):
             if found is None:
                 return (f'After {timeout:g} s it cannot be told which '
-                        f'amphorae may still send to {host}, because the database '
-                        f'cannot be used. It goes on draining: run the '
+                        f'amphorae may still send to {host}, because the '
+                        f'database cannot be used. It goes on draining: run the '
                         f'command again.')
             watch.show([make_bar(found)], name(found, *_FACTS))
             return (f'After {timeout:g} s {len(found)} amphorae may still '
-                    f'send to {host}. It goes on draining: run the command again, '
-                    f'or see "octavia-hmsync amphora list" for what keeps '
+                    f'send to {host}. It goes on draining: run the command '
+                    f'again, or see "octavia-hmsync amphora list" for what keeps '
                     f'them.')
 
         with progress.Watch(
