@@ -109,7 +109,7 @@ class _Order(base.Change, command.Command):
                             help='its id, or that of its amphora')
         return parser
 
-    def _order(self, engine, member, new, done, dry_run):
+    def _give(self, engine, member, new, done, dry_run):
         """Give a member an order.
 
         :param done: what happens to it, a participle.
@@ -193,7 +193,7 @@ class DrainMember(_Order):
             self.say(f'Member {member.id} is ordered to be drained already.')
         else:
             self._check(engine, member, cluster)
-            self._order(engine, member, member_repo.DRAIN, 'drained',
+            self._give(engine, member, member_repo.DRAIN, 'drained',
                         parsed_args.dry_run)
         limit = conf[cluster_conf.GROUP].drain_timeout
         self._wait(parsed_args, engine, member, lambda found: (
@@ -274,7 +274,7 @@ class ReplaceMember(_Order):
             if member.slot is not None or member.state not in (
                     member_repo.STANDBY, member_repo.DRAINING):
                 _check_that_it_serves(member, _STAYING)
-            self._order(engine, member, member_repo.REPLACE, 'replaced',
+            self._give(engine, member, member_repo.REPLACE, 'replaced',
                         parsed_args.dry_run)
         self._wait(parsed_args, engine, member, lambda found: False)
 

@@ -184,13 +184,13 @@ class DrainHealthManager(base.Change, command.Command):
             if found is None:
                 return (f'After {timeout:g} s it cannot be told which '
                         f'amphorae may still send to {host}, because the '
-                        f'database cannot be used. It goes on draining: run the '
-                        f'command again.')
+                        f'database cannot be used. It goes on draining: run '
+                        f'the command again.')
             watch.show([make_bar(found)], name(found, *_FACTS))
             return (f'After {timeout:g} s {len(found)} amphorae may still '
                     f'send to {host}. It goes on draining: run the command '
-                    f'again, or see "octavia-hmsync amphora list" for what keeps '
-                    f'them.')
+                    f'again, or see "octavia-hmsync amphora list" for what '
+                    f'keeps them.')
 
         with progress.Watch(
                 self.app, conf.hmsync.poll_interval, timeout,
