@@ -194,7 +194,7 @@ class DrainMember(_Order):
         else:
             self._check(engine, member, cluster)
             self._give(engine, member, member_repo.DRAIN, 'drained',
-                        parsed_args.dry_run)
+                       parsed_args.dry_run)
         limit = conf[cluster_conf.GROUP].drain_timeout
         self._wait(parsed_args, engine, member, lambda found: (
             found.state == member_repo.DRAINING and (
@@ -275,7 +275,7 @@ class ReplaceMember(_Order):
                     member_repo.STANDBY, member_repo.DRAINING):
                 _check_that_it_serves(member, _STAYING)
             self._give(engine, member, member_repo.REPLACE, 'replaced',
-                        parsed_args.dry_run)
+                       parsed_args.dry_run)
         self._wait(parsed_args, engine, member, lambda found: False)
 
     def _cancel(self, engine, member, parsed_args):
