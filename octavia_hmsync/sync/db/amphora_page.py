@@ -82,8 +82,8 @@ def _get(engine, conditions, after, limit):
             sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
                       _OCTAVIA.c.load_balancer_id, _OCTAVIA.c.status,
                       _OCTAVIA.c.role,
-                      _LOAD_BALANCER.c.name.label('load_balancer_name'), *[c for c in _TABLE.c if c is not
-                                         _TABLE.c.amphora_id])
+                      _LOAD_BALANCER.c.name.label('load_balancer_name'),
+                      *[c for c in _TABLE.c if c is not _TABLE.c.amphora_id])
             .select_from(_OCTAVIA)
             .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
             .outerjoin(_LOAD_BALANCER,
