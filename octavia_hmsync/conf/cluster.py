@@ -120,37 +120,6 @@ _instance_opts = [
                     'that a boot has failed.'),
 ]
 
-_ovn_opts = [
-    cfg.ListOpt('ovn_nb_connection',
-                default=['unix:/var/run/ovn/ovnnb_db.sock'],
-                help='Where OVN\'s northbound database is, for [controller_'
-                     'worker] distributor_driver = hmsync_ovn: as Neutron '
-                     'has it in [ovn] ovn_nb_connection, all members of the '
-                     'database, ssl:10.0.0.5:6641. Set it with hmsync_ovs and '
-                     'ML2/OVN, too, in octavia.conf of all controllers: '
-                     'clusters do not work with floating IPs that OVN '
-                     'distributes; with this option these are found and '
-                     'rejected.'),
-    cfg.ListOpt('ovn_sb_connection',
-                default=['unix:/var/run/ovn/ovnsb_db.sock'],
-                help='Where OVN\'s southbound database is, which tells '
-                     'whether amphorae answer: as Neutron has it in [ovn] '
-                     'ovn_sb_connection.'),
-    cfg.StrOpt('ovn_private_key',
-               help='File with the private key for a connection with ssl. '
-                    'Neutron\'s [ovn] ovn_nb_private_key.'),
-    cfg.StrOpt('ovn_certificate',
-               help='File with the certificate that this controller shows '
-                    'to OVN. Neutron\'s [ovn] ovn_nb_certificate.'),
-    cfg.StrOpt('ovn_ca_cert',
-               help='File with the CA certificates for the certificate of '
-                    'OVN. Neutron\'s [ovn] ovn_nb_ca_cert.'),
-    cfg.IntOpt('ovn_timeout', default=20, min=1, max=180,
-               help='Seconds that a change of OVN\'s database may take. A '
-                    'larger value tolerates a busy database; with a smaller '
-                    'one a change fails sooner.'),
-]
-
 _size_opts = [
     cfg.IntOpt('desired_size', default=2, min=1,
                help='Number of amphorae of a cluster whose flavor sets none. '
@@ -262,7 +231,7 @@ _status_opts = [
                      'shows their true state.'),
 ]
 
-OPTS = (_distributor_opts + _instance_opts + _ovn_opts + _size_opts +
+OPTS = (_distributor_opts + _instance_opts + _size_opts +
         _place_opts + _manager_opts + _time_opts + _status_opts)
 
 

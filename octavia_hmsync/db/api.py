@@ -77,7 +77,14 @@ def create_engine(conf, connections=15, patience=10):
             f'An option of [database] cannot be used: '
             f'{groups.describe_error(e)}. Correct it in octavia.conf.'
         ) from None
-    except (sa_exc.ArgumentError, sa_exc.NoSuchModuleError, ImportError,
+    except (ModuleNotFoundError, sa_exc.NoSuchModuleError) as e:
+        # The name of a driver, which is not the URL itself.
+        missing = getattr(e, 'name', None) or url.drivername
+        raise exceptions.DatabaseUnavailable(
+            f'[database] connection begins with {url.drivername}:, and its '
+            f'driver {missing} is not installed: for MySQL and MariaDB write '
+            f'mysql+pymysql: there.') from None
+    except (sa_exc.ArgumentError, ImportError,
             TypeError, ValueError) as e:
         # The URL holds a password: name the option, not the value.
         raise exceptions.DatabaseUnavailable(

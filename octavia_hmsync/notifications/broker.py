@@ -86,11 +86,16 @@ class Broker:
 
 def has_driver(conf):
     """Tell whether octavia.conf names a driver for notifications."""
+    return bool(get_drivers(conf))
+
+
+def get_drivers(conf):
+    """Return the drivers for notifications that octavia.conf names, a list."""
     for group, options in messaging_opts.list_opts():
         if group == 'oslo_messaging_notifications':
             conf.register_opts(options, group=group)
-    return bool([driver for driver in conf.oslo_messaging_notifications.driver
-                 if driver not in ('', 'noop')])
+    return [driver for driver in conf.oslo_messaging_notifications.driver
+            if driver not in ('', 'noop')]
 
 
 def _describe(failure):

@@ -211,9 +211,8 @@ class OVNClusterOctavia(ClusterOctavia):
         central = self.networking.central
         return octavia_conf.merge(super()._options(), {
             'controller_worker': {'distributor_driver': 'hmsync_ovn'},
-            'hmsync_cluster': {
-                'ovn_nb_connection': central.connection('nb'),
-                'ovn_sb_connection': central.connection('sb')}})
+            'ovn': {'ovn_nb_connection': central.connection('nb'),
+                    'ovn_sb_connection': central.connection('sb')}})
 
 
 class BootedClusterOctavia(ClusterOctavia):

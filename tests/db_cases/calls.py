@@ -308,6 +308,11 @@ class Calls(look_calls.LookCalls, manager_calls.ManagerCalls,
         self.add_amphorae(2)
         return 'digest',
 
+    @_call(amphora_repo.get_heard)
+    def get_heard(self):
+        self.add_amphorae(2)
+        return 1,
+
     @_call(amphora_repo.get_ending_certificates)
     def get_ending_certificates(self):
         self.add_amphorae(2)
@@ -1031,6 +1036,11 @@ class Calls(look_calls.LookCalls, manager_calls.ManagerCalls,
         self.add_zone('centre')
         return [self.add_amphora_in(zone)
                 for zone in ('edge', 'edge', 'centre', None)]
+
+    @_call(zone_repo.get_all_names)
+    def get_names_of_zones(self):
+        self._add_zones()
+        return ()
 
     @_call(zone_repo.get_names)
     def get_all_zones(self):

@@ -34,8 +34,8 @@ class TestNorthbound(fakes.OVNTestCase):
         for name in ('nb', 'sb'):
             self.conf.set_override(f'ovn_{name}_connection',
                                    [self.central.connection(name)],
-                                   group='hmsync_cluster')
-        self.conf.set_override('ovn_timeout', TIMEOUT, group='hmsync_cluster')
+                                   group='ovn')
+        self.patch(connections, 'TIMEOUT', TIMEOUT)
         self.addCleanup(connections.disconnect)
         self.northbound = northbound.Northbound(self.conf)
         self.subject = self.one_more()
@@ -290,10 +290,10 @@ class TestNorthbound(fakes.OVNTestCase):
         self.assertIn('timed out', str(e))
 
     def test_never_there(self):
-        self.conf.set_override('ovn_timeout', 1, group='hmsync_cluster')
+        self.patch(connections, 'TIMEOUT', 1)
         for remote in ('unix:/nowhere', 'tcp:127.0.0.1:1', 'nonsense'):
             self.conf.set_override('ovn_nb_connection', [remote],
-                                   group='hmsync_cluster')
+                                   group='ovn')
             e = self.assertRaises(exceptions.DistributorUnreachable,
                                   self.northbound.list)
             self.assertIn(remote, str(e))

@@ -12,8 +12,8 @@ from oslo_config import cfg
 from octavia_hmsync.cluster.api import vip_network
 from octavia_hmsync.cluster.distribution import floating_ips
 from octavia_hmsync.cluster.distribution.ovn import nat
-from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync.conf import opts as groups
+from octavia_hmsync.conf import ovn as ovn_conf
 from tests.cloud.compute import node_fabric
 from tests.cloud import machines
 from tests.cloud import networking
@@ -192,10 +192,11 @@ class TestDistributedFloating(test_ovn_data_plane.VipTestCase):
         cloud = self.cloud
         conf = cfg.ConfigOpts()
         groups.register(conf)
+        conf.register_opts(ovn_conf.OPTS, group=ovn_conf.GROUP)
         conf([], default_config_files=[])
         conf.set_override(
             'ovn_nb_connection', [cloud.networking.central.connection('nb')],
-            group=cluster_conf.GROUP)
+            group=ovn_conf.GROUP)
         made = self.useFixture(vip.Vip(cloud, self.distributors,
                                        cloud.network, 2))
         inside, outside = (self.useFixture(machines.Client(

@@ -42,11 +42,14 @@ class TestCase(base.BaseTestCase):
         """
         # These take seconds to import; a test of pure rules needs none.
         from octavia_hmsync.conf import opts
+        from octavia_hmsync.conf import ovn
         from tests.unit import octavia_opts
 
         conf = cfg.ConfigOpts()
         octavia_opts.register(conf)
         opts.register(conf)
+        # As ovn-octavia-provider does.
+        conf.register_opts(ovn.OPTS, group=ovn.GROUP)
         conf([], default_config_files=[], default_config_dirs=[])
         for group, options in groups.items():
             for name, value in options.items():

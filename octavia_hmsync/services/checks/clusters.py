@@ -12,15 +12,19 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import instance as booted_repo
 from octavia_hmsync.cluster.distribution import backends
+from octavia_hmsync.cluster.managers import installed
 from octavia_hmsync.compat import changes
 from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync.db import lookup
 from octavia_hmsync import exceptions
 from octavia_hmsync.services.checks import config
 from octavia_hmsync.services.checks import result
+from octavia_hmsync.services.checks import settings
 
 # How many distributors are asked at once.
 _AT_ONCE = 16
+# Seconds for each of OVN's databases, and for its floating IPs.
+_OVN_TIMEOUT = 3
 
 
 def check_clusters(conf, engine):
@@ -34,7 +38,9 @@ def check_clusters(conf, engine):
         if problem:
             return result.failure(
                 f'{clusters} load balancers have clusters, and {problem}')
-    problem = readiness.find_misconfiguration(conf)
+    problem = (readiness.find_misconfiguration(conf) or
+               _find_manager(conf) or
+               ' '.join(settings.find_providers(conf)))
     if problem:
         return result.failure(problem)
     problem = _find_others(conf, engine)
@@ -58,6 +64,15 @@ def check_clusters(conf, engine):
         f'Added by others than octavia-hmsync, which does no harm: '
         f'{", ".join(others)}.' if others else None]
     return result.success(' '.join(filter(None, notes)) or None)
+
+
+def _find_manager(conf):
+    """Tell that the manager of new clusters is missing, None if it is not."""
+    try:
+        installed.get(conf[cluster_conf.GROUP].cluster_manager)
+    except exceptions.InvalidConfiguration as e:
+        return str(e)
+    return None
 
 
 def _find_own_keys(conf):
@@ -165,12 +180,15 @@ def _check_ovn(conf):
     """Whether both databases of OVN can be used."""
     from octavia_hmsync.cluster.distribution.ovn import connections
 
-    problems = []
-    for database in (connections.NORTHBOUND, connections.SOUTHBOUND):
+    def ask(database):
         try:
-            connections.connect(conf, database)
+            connections.connect(conf, database, _OVN_TIMEOUT)
         except exceptions.HMSyncException as e:
-            problems.append(str(e))
+            return str(e)
+        return None
+
+    problems = [problem for problem in map(ask, (
+        connections.NORTHBOUND, connections.SOUTHBOUND)) if problem]
     connections.disconnect()
     return (result.failure(' '.join(problems)) if problems
             else result.success())
@@ -184,7 +202,7 @@ def _find_floating_ips(conf):
     if not nat.is_known(conf):
         return []
     try:
-        found = nat.find_distributed(conf)
+        found = nat.find_distributed(conf, _OVN_TIMEOUT)
     except exceptions.HMSyncException as e:
         return [str(e)]
     return [f'{len(found)} floating IPs are distributed by OVN, and clusters '

@@ -9,10 +9,8 @@ import dataclasses
 import difflib
 import glob
 from importlib import metadata
-import ipaddress
 import os
 import re
-import socket
 
 from oslo_config import cfg
 from oslo_db import exception as db_exc
@@ -23,6 +21,7 @@ from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 from octavia_hmsync.services.checks import result
+from octavia_hmsync.services.checks import settings
 from octavia_hmsync.sync import controller_list
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import generation as generation_repo
@@ -39,6 +38,9 @@ OWN[hmsync_conf.GROUP] |= {'driver'}
 # look for in the plugin's own groups.
 _NEIGHBOURS = ('health_manager', 'controller_worker', 'haproxy_amphora',
                'database')
+
+# The group of the distributor process, which does not read octavia.conf.
+_OF_NODES = 'hmsync_distributor'
 
 # Similarity, from 0 to 1, from which a name counts as misspelt. Other
 # projects' groups must not count as ours.
@@ -112,7 +114,10 @@ def find_unknown(conf, sources):
                             for option in options if option not in own]
             elif group not in conf and group.lower() not in conf:
                 meant = _find_group(group)
-                if meant:
+                if _plain(group) == _OF_NODES:
+                    unknown.append(Unknown(source, group, None, 'in '
+                                           'distributor.conf of its node'))
+                elif meant:
                     unknown.append(Unknown(source, group, None,
                                            f'[{meant}]'))
     return unknown
@@ -167,15 +172,18 @@ def check_options(conf, _engine):
             groups.check(conf, module)
         except exceptions.InvalidConfiguration as e:
             wrong.append(str(e))
-    unknown = find_unknown(conf, read(conf))
-    ignored = (
-        f'These options are not known: {", ".join(map(str, unknown))}. '
-        f'Correct or remove what is misspelt.')
     if wrong:
-        return result.failure(' '.join(
-            [*wrong, 'The plugin is off until then.',
-             *([ignored] if unknown else [])]))
-    return result.warning(ignored) if unknown else result.success()
+        wrong.append('The plugin is off until then.')
+    wrong += settings.find_unreadable(conf)
+    notes = settings.find_useless(conf) if not wrong else []
+    unknown = find_unknown(conf, read(conf))
+    if unknown:
+        notes.append(
+            f'These options are not known: {", ".join(map(str, unknown))}. '
+            f'Correct or remove what is misspelt.')
+    if wrong:
+        return result.failure(' '.join(wrong + notes))
+    return result.warning(' '.join(notes)) if notes else result.success()
 
 
 def check_switched_on(conf, _engine):
@@ -210,7 +218,8 @@ def check_switched_on(conf, _engine):
             f'[controller_worker] statistics_drivers has no '
             f'{STATISTICS_DRIVER}: add it, or it is not seen which amphorae '
             f'use their list.')
-    return result.success()
+    found = settings.find_statistics(conf)
+    return result.warning(found[0]) if found else result.success()
 
 
 def check_pinned(conf, engine):
@@ -240,13 +249,14 @@ def check_pinned(conf, engine):
         f'after the roll-out.')
 
 
-def check_address(conf, _engine):
+def check_address(conf, engine):
     """Whether a health manager could register here."""
     opts = conf.hmsync
     try:
         addr.check_advertised(address.load_driver(conf).get(),
                               opts.allowed_networks, opts.allow_loopback)
-        _check_bind_ip(conf.health_manager.bind_ip)
+        settings.check_bind_ip(conf.health_manager.bind_ip)
+        found = settings.find_zone(conf, engine)
     except exceptions.HMSyncException as e:
         return result.warning(f'A health manager on this host would not '
                               f'register: {e}')
@@ -254,17 +264,4 @@ def check_address(conf, _engine):
         # Some address drivers read it from the database.
         return result.not_checked(f'The address of this host is not to be '
                                   f'had from the database: {api.describe(e)}')
-    return result.success()
-
-
-def _check_bind_ip(bind_ip):
-    family = (socket.AF_INET6 if ipaddress.ip_address(bind_ip).version == 6
-              else socket.AF_INET)
-    try:
-        # At any port: a health manager may be using its own.
-        with socket.socket(family, socket.SOCK_DGRAM) as sock:
-            sock.bind((str(bind_ip), 0))
-    except OSError as e:
-        raise exceptions.InvalidAddress(
-            f'nothing can listen at [health_manager] bind_ip = {bind_ip} '
-            f'({e.strerror}): set it to an address of this host.') from e
+    return result.warning(found[0]) if found else result.success()

@@ -18,6 +18,7 @@ from octavia_hmsync.sync.rules import adoption
 from octavia_hmsync.sync.rules import member as mem
 from octavia_hmsync.sync.rules import reach
 from octavia_hmsync.sync.rules import timing
+from octavia_hmsync.sync.worker import jobboard
 from octavia_hmsync import version
 
 
@@ -89,6 +90,11 @@ def check_house_keeping(conf, engine):
                         f'{problem}' for host, problem in problems.items())
         return (result.failure(told) if len(problems) == len(keepers)
                 else result.warning(told))
+    if conf.task_flow.jobboard_enabled:
+        try:
+            jobboard.Jobboard(conf).check()
+        except exceptions.HMSyncException as e:
+            return result.warning(str(e))
     blind = reach.get_blind(uploader_repo.get_all(engine),
                             conf.hmsync.offline_after)
     if blind:

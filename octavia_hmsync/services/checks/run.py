@@ -2,17 +2,23 @@
 
 """All checks of "octavia-hmsync upgrade check", and their order."""
 
+from concurrent import futures
+import functools
 import importlib.util
+import threading
 
+from oslo_config import cfg
 import sqlalchemy as sa
 
 from octavia_hmsync.cli import symbols
 from octavia_hmsync import compat
 from octavia_hmsync.compat import heartbeats
+from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import api
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.replace import known_octavia
+from octavia_hmsync.services.checks import agents
 from octavia_hmsync.services.checks import clusters
 from octavia_hmsync.services.checks import config
 from octavia_hmsync.services.checks import controllers
@@ -123,6 +129,7 @@ CHECKS = (
     ('Clocks', controllers.check_clocks, _ROWS),
     ('Heartbeat key', controllers.check_key, (*_ROWS, SWITCHED_ON)),
     ('Amphora certificates', controllers.check_certificates, _ROWS),
+    ('Amphora agents', agents.check_agents, _ROWS),
     ('Amphora images', controllers.check_images, _ROWS),
     ('Replacements', check_replacements, ()),
     ('Clusters', clusters.check_clusters, (OPTIONS, *_ROWS)),
@@ -130,9 +137,23 @@ CHECKS = (
 )
 
 
-def run_all(conf, engine):
+# What these checks ask, and may wait for.
+_ASKED = {
+    DATABASE: 'the database',
+    'Housekeeping': 'the database and the jobboard',
+    'Amphora agents': 'agents of amphorae',
+    'Distributors': 'distributors, or the databases of OVN',
+}
+# Seconds after which an operator is told what is waited for.
+_PATIENCE = 1
+
+
+def run_all(conf, engine, timeout=10, say=lambda line: None):
     """Make all checks that can be made.
 
+    :param timeout: seconds for a check that asks others; one that takes
+                    longer is a failure.
+    :param say: called with a line that tells what a check waits for.
     :returns: {name of the check: result.Result}, in their order.
     """
     results: dict[str, result.Result] = {}
@@ -144,13 +165,47 @@ def run_all(conf, engine):
             results[name] = result.not_checked(
                 f'Not known while "{failed[0]}" is a failure.')
         else:
-            results[name] = _make(check, conf, engine)
+            make = functools.partial(_make, check, conf, engine)
+            results[name] = (_wait(name, make, timeout, say)
+                             if name in _ASKED else make())
     return results
+
+
+def _wait(name, make, timeout, say):
+    """Call a function in a thread, which nothing waits for after a time.
+
+    :param make: called without arguments.
+    :returns: what it returns, a result.Result.
+    :raises Exception: what it raises.
+    """
+    future: futures.Future = futures.Future()
+
+    def run():
+        try:
+            future.set_result(make())
+        except BaseException as e:
+            future.set_exception(e)
+
+    threading.Thread(target=run, name=f'check-{name}', daemon=True).start()
+    asked = _ASKED[name]
+    patience = min(_PATIENCE, timeout)
+    done, _ = futures.wait([future], patience)
+    if not done:
+        say(f'{name}: waiting for {asked}, {timeout - patience:g} s at most.')
+        done, _ = futures.wait([future], timeout - patience)
+    if not done:
+        return result.failure(
+            f'No answer of {asked} within {timeout:g} s: see whether it can '
+            f'be reached from here, or give it more time (--timeout).')
+    return future.result()
 
 
 def _make(check, conf, engine):
     try:
         return check(conf, engine)
+    except cfg.Error as e:
+        return result.failure(f'The configuration cannot be used: '
+                              f'{groups.describe_error(e)}.')
     except Exception as e:
         if not api.is_database_error(e):
             raise

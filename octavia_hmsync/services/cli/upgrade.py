@@ -21,8 +21,9 @@ _WIDTH = 60
 class Check(base.DatabaseMixin, lister.Lister):
     """Check what keeps the plugin from working properly.
 
-    Looks at this host's octavia.conf and at the database. Run it on each
-    controller before and after an installation or an upgrade. The exit code
+    Looks at this host's octavia.conf, its certificates and the database, and
+    tries agents of amphorae and distributors. Run it on each controller
+    before and after an installation or an upgrade. The exit code
     is 0 if all is well, 1 if an operator should look at something, and 2 if
     the plugin cannot work. Checks that could not be made are shown with the
     reason.
@@ -30,6 +31,13 @@ class Check(base.DatabaseMixin, lister.Lister):
 
     # The exit code of the results.
     _code = upgradecheck.Code.SUCCESS
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--timeout', type=base.positive_seconds,
+                            default=10, metavar='<seconds>',
+                            help='longest time for one check (default: 10)')
+        return parser
 
     def run(self, parsed_args):
         """Run the checks; if they cannot run, that is a failure, too."""
@@ -47,11 +55,18 @@ class Check(base.DatabaseMixin, lister.Lister):
         from octavia_hmsync.services.checks import run
 
         conf = self.load_configuration(with_octavia=True)
-        results = run.run_all(conf, api.create_engine(conf))
+        results = run.run_all(
+            conf, api.create_engine(conf), parsed_args.timeout,
+            self._say)
         self._code = result.worst(results.values())
         return (('check', 'result', 'details'),
                 [(name, found.name, found.details)
                  for name, found in results.items()])
+
+    def _say(self, line):
+        # For people: a script gets the results alone.
+        if self.app.stderr.isatty():
+            self.app.stderr.write(f'{line}\n')
 
     def produce_output(self, parsed_args, column_names, data):
         """Write the table like other services of OpenStack."""

@@ -158,6 +158,23 @@ def count(engine, number):
                   results=dict(results))
 
 
+def get_heard(engine, limit):
+    """Return amphorae that were heard lately, the last ones first.
+
+    :param limit: how many, at most.
+    :returns: rows with id and lb_network_ip.
+    """
+    health = compat.AMPHORA_HEALTH
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip)
+            .outerjoin(health, health.c.amphora_id == _OCTAVIA.c.id)
+            .where(that_get_lists(),
+                   _OCTAVIA.c.status == compat.AMPHORA_ALLOCATED)
+            .order_by(health.c.last_update.desc(), _OCTAVIA.c.id)
+            .limit(limit)).all()
+
+
 def get_ending_certificates(engine):
     """Return the ids of amphorae whose certificate ends soon, or has ended.
 

@@ -47,6 +47,12 @@ def get_names(engine, amphora_ids=None):
         return found
 
 
+def get_all_names(engine):
+    """Return the names of all zones, a set; see the top of the module."""
+    with engine.connect() as connection:
+        return set().union(*_get_zones(connection).values())
+
+
 def _find(connection, zones, *conditions):
     name = _LOAD_BALANCER.c.availability_zone
     rows = connection.execute(

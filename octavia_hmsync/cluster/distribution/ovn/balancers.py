@@ -292,7 +292,7 @@ def find_problem(addresses, scene, is_silent=False):
     """
     if scene.switch is None:
         return (f'OVN has no network {addresses.network_id}: the driver '
-                f'{DRIVER} needs Neutron with ML2/OVN, and [hmsync_cluster] '
+                f'{DRIVER} needs Neutron with ML2/OVN, and [ovn] '
                 f'ovn_nb_connection that is Neutron\'s.')
     if not (is_silent or scene.is_silent):
         return (f'The VIP\'s port {addresses.port_id} has its address for '

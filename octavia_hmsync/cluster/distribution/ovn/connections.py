@@ -16,11 +16,13 @@ from ovsdbapp.backend.ovs_idl import connection
 from ovsdbapp.backend.ovs_idl import idlutils
 from ovsdbapp import exceptions as ovsdbapp_exceptions
 
-from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.conf import ovn as ovn_conf
 from octavia_hmsync import exceptions
 
 NORTHBOUND = 'OVN_Northbound'
 SOUTHBOUND = 'OVN_Southbound'
+# Seconds that a change of a database may take.
+TIMEOUT = 20
 
 _TEXT: dict[str, typing.Any] = {'type': 'string'}
 _TEXTS = {'type': {'key': 'string', 'min': 0, 'max': 'unlimited'}}
@@ -62,7 +64,7 @@ _TABLES = {
             'ip': _TEXT, 'port': _NUMBER, 'logical_port': _TEXT,
             'status': _OPTIONAL}}}
 _VERSIONS = {NORTHBOUND: '5.0.0', SOUTHBOUND: '2.0.0'}
-_OPTIONS = {NORTHBOUND: 'ovn_nb_connection', SOUTHBOUND: 'ovn_sb_connection'}
+_NAMES = {NORTHBOUND: ovn_conf.NORTHBOUND, SOUTHBOUND: ovn_conf.SOUTHBOUND}
 _ROOTS = ('Logical_Switch', 'Logical_Router', 'Load_Balancer',
           'Service_Monitor')
 
@@ -70,20 +72,52 @@ _lock = threading.Lock()
 _connections: dict[tuple[int, str, str], typing.Any] = {}
 
 
-def connect(conf, database):
+class _TLSStream(stream.SSLStream):
+    """A connection with the files of its own database.
+
+    The library has one key for all connections of a process. In octavia-api
+    ovn-octavia-provider sets that.
+    """
+
+    # (key, certificate, authorities) by the address after "ssl:".
+    files: dict[str, tuple[str, str, str]] = {}
+    _lock = threading.Lock()
+    _NAMES = ('_SSL_private_key_file', '_SSL_certificate_file',
+              '_SSL_ca_cert_file')
+
+    @staticmethod
+    def _open(suffix, dscp):
+        own = _TLSStream.files.get(suffix)
+        # No other connection is opened meanwhile: it waits for no answer.
+        with _TLSStream._lock:
+            before = [getattr(stream.Stream, name)
+                      for name in _TLSStream._NAMES]
+            _TLSStream._set(own or before)
+            try:
+                return stream.SSLStream._open(suffix, dscp)
+            finally:
+                _TLSStream._set(before)
+
+    @staticmethod
+    def _set(files):
+        for name, path in zip(_TLSStream._NAMES, files, strict=True):
+            setattr(stream.Stream, name, path)
+
+
+def connect(conf, database, timeout=None):
     """Return the connection of this process to a database; make it once.
 
     :param database: NORTHBOUND or SOUTHBOUND.
+    :param timeout: seconds for each change by it; TIMEOUT by default.
     :returns: ovsdbapp's Backend.
     :raises InvalidConfiguration: if certificates cannot be used.
     :raises DistributorUnreachable: saying what is wrong.
     """
-    opts = conf[cluster_conf.GROUP]
-    remote = get_remote(conf, database)
+    remote = ','.join(prepare(conf, database))
     key = os.getpid(), database, remote
     with _lock:
         if key not in _connections:
-            _connections[key] = _connect(opts, database, remote)
+            _connections[key] = _connect(database, remote, timeout or TIMEOUT)
         return _connections[key]
 
 
@@ -96,8 +130,7 @@ def disconnect():
         _connections.clear()
 
 
-def _connect(opts, database, remote):
-    use_certificates(opts, remote)
+def _connect(database, remote, timeout):
     helper = idlutils.create_schema_helper({
         'name': database, 'version': _VERSIONS[database], 'tables': {
             table: {'columns': columns, 'isRoot': table in _ROOTS}
@@ -117,7 +150,7 @@ def _connect(opts, database, remote):
     try:
         idl = connection.OvsdbIdl(remote, helper,
                                   leader_only=database == NORTHBOUND)
-        api = Api(connection.Connection(idl, opts.ovn_timeout), start=False)
+        api = Api(connection.Connection(idl, timeout), start=False)
         api.ovsdb_connection.start()
     except Exception as e:  # The libraries raise anything.
         if idl is not None:
@@ -127,26 +160,27 @@ def _connect(opts, database, remote):
     return api
 
 
-def use_certificates(opts, remote):
-    """Use the certificates of options for connections of this process.
+def prepare(conf, database):
+    """Return the addresses of a database, with whose files it is spoken to.
 
-    :param opts: the group of options.
-    :param remote: the address of the database.
-    :raises InvalidConfiguration: if they cannot be used.
+    :param database: NORTHBOUND or SOUTHBOUND.
+    :returns: a tuple of addresses, as OVN writes them.
+    :raises InvalidConfiguration: if the files cannot be used.
     """
-    if 'ssl:' not in remote:
-        return
-    for name, use in (
-            ('ovn_private_key', stream.Stream.ssl_set_private_key_file),
-            ('ovn_certificate', stream.Stream.ssl_set_certificate_file),
-            ('ovn_ca_cert', stream.Stream.ssl_set_ca_cert_file)):
-        path = opts[name]
-        if not path or not os.access(path, os.R_OK):
-            raise exceptions.InvalidConfiguration(
-                f'[{cluster_conf.GROUP}] {name} = {path} cannot be read, and '
-                f'{remote} is spoken to with TLS: name the file that '
-                f'Neutron has for it.')
-        use(path)
+    found = ovn_conf.read(conf, _NAMES[database])
+    for remote in found.remotes:
+        method, _, address = remote.partition(':')
+        if method != 'ssl':
+            continue
+        for name, path in found.files.items():
+            if not path or not os.access(path, os.R_OK):
+                raise exceptions.InvalidConfiguration(
+                    f'[{ovn_conf.GROUP}] {name} = {path} cannot be read, and '
+                    f'{remote} is spoken to with TLS: name the file that '
+                    f'Neutron has for it.')
+        _TLSStream.files[address] = tuple(found.files.values())
+        stream.Stream.register_method('ssl', _TLSStream)
+    return found.remotes
 
 
 def unreachable(database, remote, error):
@@ -159,8 +193,8 @@ def unreachable(database, remote, error):
     reason = ' '.join(str(error).split()) or type(error).__name__
     return exceptions.DistributorUnreachable(
         f'{database} of OVN cannot be used at {remote} ({reason}): see '
-        f'whether it runs, and whether [{cluster_conf.GROUP}] '
-        f'{_OPTIONS[database]} is what Neutron has.')
+        f'whether it runs, and whether '
+        f'{ovn_conf.name_connection(_NAMES[database])} is what Neutron has.')
 
 
 def get_remote(conf, database):
@@ -168,7 +202,7 @@ def get_remote(conf, database):
 
     :param database: NORTHBOUND or SOUTHBOUND.
     """
-    return ','.join(conf[cluster_conf.GROUP][_OPTIONS[database]])
+    return ','.join(ovn_conf.read(conf, _NAMES[database]).remotes)
 
 
 def is_connected(api):

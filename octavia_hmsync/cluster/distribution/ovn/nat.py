@@ -11,15 +11,13 @@ import errno
 import os
 import time
 
-from oslo_config import cfg
 from ovs import jsonrpc
 from ovs import poller
 from ovs import stream
 
 from octavia_hmsync.cluster.distribution.ovn import connections
-from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.conf import ovn as ovn_conf
 
-_OPTION = 'ovn_nb_connection'
 _QUESTION = {
     'op': 'select', 'table': 'NAT', 'columns': ['logical_port', 'external_ip'],
     'where': [['type', '==', 'dnat_and_snat'],
@@ -28,23 +26,19 @@ _QUESTION = {
 
 def is_known(conf):
     """Tell whether the operator has set the address of the database."""
-    found = conf.get_location(_OPTION, cluster_conf.GROUP)
-    return (found is not None and
-            found.location is not cfg.Locations.opt_default)
+    return ovn_conf.read(conf, ovn_conf.NORTHBOUND).is_set
 
 
 def find_distributed(conf, timeout=None):
     """Return the distributed floating IPs.
 
-    :param timeout: seconds; ``ovn_timeout`` by default.
+    :param timeout: seconds; connections.TIMEOUT by default.
     :returns: {id of a port: its floating IP}.
     :raises InvalidConfiguration: if certificates cannot be used.
     :raises DistributorUnreachable: saying what is wrong.
     """
-    opts = conf[cluster_conf.GROUP]
-    remotes = opts[_OPTION]
-    connections.use_certificates(opts, ','.join(remotes))
-    deadline = time.monotonic() + (timeout or opts.ovn_timeout)
+    remotes = connections.prepare(conf, connections.NORTHBOUND)
+    deadline = time.monotonic() + (timeout or connections.TIMEOUT)
     error: str | Exception = 'it names no database'
     # Any member of the database answers reads.
     for remote in remotes:

@@ -29,6 +29,7 @@ from octavia_hmsync.cluster.distribution.ovn import nat
 from octavia_hmsync.cluster.rules import sizes
 from octavia_hmsync import compat
 from octavia_hmsync.compat import provider as compat_provider
+from octavia_hmsync.conf import ovn as ovn_conf
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
 from tests.unit import base
@@ -507,7 +508,9 @@ class TestNetworks(ProviderTestCase):
         found['port'] = '203.0.113.9'
         # Nobody says where OVN is, as with ML2/OVS.
         self.create()
-        self.set_cluster(ovn_nb_connection=['tcp:192.0.2.1:6641'])
+        self.conf.register_opts(ovn_conf.OPTS, group='ovn')
+        self.conf.config(group='ovn',
+                         ovn_nb_connection=['tcp:192.0.2.1:6641'])
         self.network.ports.clear()
         self.queue.cast.clear()
         self.assertUnsupported(

@@ -76,7 +76,7 @@ class TestAreDistributed(distributors.DistributorTestCase):
 
     def set(self, *remotes):
         self.conf.set_override('ovn_nb_connection', list(remotes),
-                               group='hmsync_cluster')
+                               group='ovn')
 
     def test_nobody_says_where_it_is(self):
         self.assertFalse(floating_ips.are_distributed(self.conf))

@@ -4,6 +4,8 @@
 
 import json
 import os
+import shutil
+import tempfile
 import time
 
 import sqlalchemy as sa
@@ -17,6 +19,8 @@ from octavia_hmsync.cluster.distribution.ovn import connections
 from octavia_hmsync.cluster.distribution.ovn import nat
 from octavia_hmsync.db import models
 from octavia_hmsync import exceptions
+from octavia_hmsync.services.checks import agents
+from octavia_hmsync.services.checks import clusters
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import claim as claim_repo
 from octavia_hmsync.sync.db import generation as generation_repo
@@ -26,10 +30,13 @@ from octavia_hmsync.sync.db import outcome as outcome_repo
 from octavia_hmsync.sync.db import uploader as uploader_repo
 from octavia_hmsync.sync import heartbeat_key
 from octavia_hmsync import version
+from tests.cloud import certificates
 from tests.db_cases.cluster import calls as cluster_calls
 from tests.unit.cli import base
 
 KEY = 'S3cret'
+# A busy machine takes long.
+PATIENT = ('--timeout', '600')
 GOOD = {
     'DEFAULT': {'config_source': 'hmsync'},
     'hmsync': {'driver': 'octavia_hmsync', 'allow_loopback': True},
@@ -38,12 +45,25 @@ GOOD = {
 }
 
 
-class _TestCase(base.CommandTestCase):
+class CheckTestCase(base.CommandTestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.made = certificates.Certificates(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.made._directory)
+        cls.made.setUp()
+        cls.addClassCleanup(cls.made.cleanUp)
 
     def setUp(self):
         super().setUp()
         self.register()
         keeper_repo.touch(self.engine, 'keeper1', ())
+        self.patch(agents, '_ask', self.answer)
+
+    async def answer(self, conf, amphorae):
+        """Answer like healthy agents; others try real ones."""
+        return [None] * len(amphorae)
 
     def register(self, host='hm1', number=1, key=KEY, is_observing=True,
                  release=version.version_string()):
@@ -56,10 +76,8 @@ class _TestCase(base.CommandTestCase):
 
         :param said: what stderr has to begin with.
         """
-        self.conf_path = self.write_conf(**{
-            group: {**GOOD.get(group, {}), **groups.get(group, {})}
-            for group in {*GOOD, *groups}})
-        found, out, err = self.run_command('upgrade', 'check')
+        self.write(**groups)
+        found, out, err = self.run_command('upgrade', 'check', *PATIENT)
         # The text is wrapped in a table.
         text = ' '.join(out.replace('|', ' ').split())
         self.assertEqual((code, said), (found, err[:len(said) or None]), out)
@@ -68,12 +86,36 @@ class _TestCase(base.CommandTestCase):
         self.assertNotIn(KEY, text)
         return text
 
+    def write(self, **groups):
+        """Write an octavia.conf that is good but for these groups."""
+        good = {**GOOD, 'haproxy_amphora': {
+            'client_cert': self.made.client_path,
+            'server_ca': self.made.server_authority.certificate_path}}
+        self.conf_path = self.write_conf(**{
+            group: {**good.get(group, {}), **groups.get(group, {})}
+            for group in {*good, *groups}})
+
+    def found(self, name, **groups):
+        """Return (result, details) of one check."""
+        self.write(**groups)
+        _code, results = self.results()
+        return results[name]
+
+    def assertWarns(self, words, found, result='Warning'):
+        self.assertEqual(result, found[0], found)
+        self.assertIn(words, found[1])
+        self.assertNotIn('\n', found[1])
+
+    def assertFails(self, words, found):
+        self.assertWarns(words, found, 'Failure')
+
     def results(self):
         """Run it for a program.
 
         :returns: (exit code, {check: (result, details)}).
         """
-        code, out, err = self.run_command('upgrade', 'check', '-f', 'json')
+        code, out, err = self.run_command('upgrade', 'check', '-f', 'json',
+                                          *PATIENT)
         self.assertEqual('', err)
         return code, {row['check']: (row['result'], row['details'])
                       for row in json.loads(out)}
@@ -90,14 +132,14 @@ class _TestCase(base.CommandTestCase):
                          if found == ('Not checked', because)})
 
 
-class TestCheck(_TestCase):
+class TestCheck(CheckTestCase):
 
     def test_good(self):
         self.publish(1, '192.0.2.1:5555')
         self.adopt()
         text = self.check(0, 'Check: Octavia', 'Check: Tables',
                           'Check: Amphora images')
-        self.assertEqual(16, text.count('Result: Success'))
+        self.assertEqual(17, text.count('Result: Success'))
         code, results = self.results()
         self.assertEqual((0, {('Success', None)}),
                          (code, set(results.values())))
@@ -134,7 +176,7 @@ class TestCheck(_TestCase):
         self.assertNotChecked(
             'Tables', 'Pinned addresses', 'Health managers', 'Housekeeping',
             'Clocks', 'Heartbeat key', 'Amphora certificates',
-            'Amphora images', 'Clusters', 'Distributors')
+            'Amphora agents', 'Amphora images', 'Clusters', 'Distributors')
 
     def test_address_that_is_in_a_missing_table(self):
         self.drop_tables()
@@ -151,8 +193,8 @@ class TestCheck(_TestCase):
         self.assertNotChecked(
             'Database', 'Octavia', 'Tables', 'Pinned addresses',
             'Health managers', 'Housekeeping', 'Clocks', 'Heartbeat key',
-            'Amphora certificates', 'Amphora images', 'Clusters',
-            'Distributors')
+            'Amphora certificates', 'Amphora agents', 'Amphora images',
+            'Clusters', 'Distributors')
 
     def test_database_that_is_not_octavias(self):
         path = os.path.join(self.directory, 'other.db')
@@ -384,7 +426,7 @@ CLUSTERS = {
                                        'two=https://127.0.0.1:2'}}
 
 
-class TestClusters(_TestCase):
+class TestClusters(CheckTestCase):
     """Of no cloud without clusters anything is asked: see the others."""
 
     def setUp(self):
@@ -414,26 +456,11 @@ class TestClusters(_TestCase):
 
         return Client()
 
-    def found(self, name, **groups):
-        self.conf_path = self.write_conf(**{
-            group: {**GOOD.get(group, {}), **groups.get(group, {})}
-            for group in {*GOOD, *groups}})
-        _code, results = self.results()
-        return results[name]
-
     def clusters(self, **groups):
         return self.found('Clusters', **{**CLUSTERS, **groups})
 
     def distributors(self, **groups):
         return self.found('Distributors', **{**CLUSTERS, **groups})
-
-    def assertWarns(self, words, found, result='Warning'):
-        self.assertEqual(result, found[0], found)
-        self.assertIn(words, found[1])
-        self.assertNotIn('\n', found[1])
-
-    def assertFails(self, words, found):
-        self.assertWarns(words, found, 'Failure')
 
     def add_cluster(self):
         cluster_repo.add(self.engine, cluster_calls.new())
@@ -609,43 +636,43 @@ class TestClusters(_TestCase):
     def with_ovn(self, **options):
         return {**CLUSTERS, 'controller_worker': {
             **CLUSTERS['controller_worker'],
-            'distributor_driver': 'hmsync_ovn'}, 'hmsync_cluster': {
-                'ovn_nb_connection': 'unix:/nowhere/nb',
-                'ovn_sb_connection': 'unix:/nowhere/sb', 'ovn_timeout': 1,
-                **options}}
+            'distributor_driver': 'hmsync_ovn'}, 'hmsync_cluster': {},
+            'ovn': {'ovn_nb_connection': 'unix:/nowhere/nb',
+                    'ovn_sb_connection': 'unix:/nowhere/sb', **options}}
 
     def test_databases_of_ovn(self):
+        self.patch(clusters, '_OVN_TIMEOUT', 0.1)
         found = self.found('Distributors', **self.with_ovn())
         self.assertFails('OVN_Northbound of OVN cannot be used at '
                          'unix:/nowhere/nb', found)
         self.assertFails('OVN_Southbound of OVN cannot be used at '
                          'unix:/nowhere/sb', found)
         self.assertFails(
-            '[hmsync_cluster] ovn_private_key = /nowhere/key cannot be read',
+            '[ovn] ovn_nb_private_key = /nowhere/key cannot be read',
             self.found('Distributors', **self.with_ovn(
                 ovn_nb_connection='ssl:127.0.0.1:1',
-                ovn_private_key='/nowhere/key')))
+                ovn_nb_private_key='/nowhere/key')))
         asked = []
         self.patch(connections, 'connect',
-                   lambda conf, database: asked.append(database))
+                   lambda conf, database, timeout: asked.append(database))
         self.assertEqual(('Success', None), self.found(
             'Distributors', **self.with_ovn()))
         self.assertEqual(['OVN_Northbound', 'OVN_Southbound'], asked)
 
     def test_floating_ips(self):
+        self.patch(clusters, '_OVN_TIMEOUT', 0.1)
         """Where octavia.conf says where OVN is."""
-        known = {**CLUSTERS['hmsync_cluster'],
-                 'ovn_nb_connection': 'unix:/nowhere/nb', 'ovn_timeout': 1}
+        known = {'ovn_nb_connection': 'unix:/nowhere/nb'}
         self.assertWarns(
             'OVN_Northbound of OVN cannot be used at unix:/nowhere/nb',
-            self.distributors(hmsync_cluster=known))
+            self.distributors(ovn=known))
         found = {}
-        self.patch(nat, 'find_distributed', lambda conf: found)
+        self.patch(nat, 'find_distributed', lambda conf, timeout: found)
         self.assertEqual(('Success', None),
-                         self.distributors(hmsync_cluster=known))
+                         self.distributors(ovn=known))
         found['port'] = '203.0.113.9'
         self.assertWarns('1 floating IPs are distributed by OVN',
-                         self.distributors(hmsync_cluster=known))
+                         self.distributors(ovn=known))
         self.assertEqual(('Success', None), self.distributors())
 
     def test_no_tls(self):

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Finds values of options that do not do what an operator wants.
+
+Each function returns a list of lines, one for each fault.
+"""
+
+from importlib import metadata
+import ipaddress
+import socket
+
+from oslo_config import cfg
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync import compat
+from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.conf import opts as groups
+from octavia_hmsync import exceptions
+from octavia_hmsync.notifications import broker
+from octavia_hmsync.sync.db import zone as zone_repo
+
+# Octavia's own driver of statistics, which writes those of tenants.
+_OF_TENANTS = 'stats_db'
+_METRICS = ('health_manager_metrics_address', 'house_keeping_metrics_address')
+# Groups of Octavia that the plugin reads.
+_READ = ('DEFAULT', 'api_settings', 'amphora_agent', 'controller_worker',
+         'haproxy_amphora', 'health_manager', 'house_keeping', 'task_flow')
+
+
+def find_unreadable(conf):
+    """Find options of Octavia that end each command and each service."""
+    found = []
+    for group in _READ:
+        values = conf if group == 'DEFAULT' else conf[group]
+        for name in values:
+            try:
+                values[name]
+            except (cfg.Error, ValueError) as e:
+                found.append(f'[{group}] {name} cannot be used: '
+                             f'{groups.describe_error(e)}. Correct it.')
+    return found
+
+
+def find_useless(conf):
+    """Find values of options that have no effect, or not the wanted one."""
+    return [*_find_metrics(conf), *_find_amphora_driver(conf),
+            *_find_notifications(conf), *_find_pauses(conf),
+            *_find_subnet(conf)]
+
+
+def find_statistics(conf):
+    """Find what drivers of statistics are missing."""
+    if _OF_TENANTS in conf.controller_worker.statistics_drivers:
+        return []
+    return [f'[controller_worker] statistics_drivers has no {_OF_TENANTS}, '
+            f'Octavia\'s default: the API shows tenants no statistics any '
+            f'more. Add it.']
+
+
+def find_zone(conf, engine):
+    """Find a zone that Octavia does not know."""
+    zone = conf.hmsync.zone
+    known = zone_repo.get_all_names(engine) if zone else set()
+    if not zone or zone in known:
+        return []
+    return [f'[hmsync] zone = {zone} is no availability zone of Octavia with '
+            f'a management_network of its own, nor the compute_zone of such '
+            f'a one ({", ".join(sorted(known)) or "there is none"}): no '
+            f'amphora sends its heartbeats here. Correct or remove it.']
+
+
+def find_providers(conf):
+    """Find what enabled_provider_drivers takes from the Octavia API."""
+    enabled = conf.api_settings.enabled_provider_drivers
+    if set(compat.AMPHORA_PROVIDERS) & set(enabled):
+        return []
+    return [f'[api_settings] enabled_provider_drivers has no amphora, but '
+            f'{", ".join(sorted(enabled))}: the API cannot change or delete '
+            f'load balancers of provider amphora. Add it, as in Octavia\'s '
+            f'default.']
+
+
+def _find_metrics(conf):
+    found, addresses = [], {}
+    for option in _METRICS:
+        text = conf.hmsync[option].strip()
+        if not text:
+            continue
+        name = f'[hmsync] {option} = {text}'
+        try:
+            ip, _port = addresses[option] = addr.parse_address(text)
+            _bind(ip, socket.SOCK_STREAM)
+        except exceptions.InvalidAddress:
+            found.append(f'{name} is no address: write IPV4:PORT or '
+                         f'[IPV6]:PORT, or there are no metrics and no '
+                         f'answers to probes.')
+        except OSError as e:
+            found.append(f'{name} is no address of this host ({e.strerror}): '
+                         f'correct it, or there are no metrics here.')
+    if len(addresses) > 1 and len(set(addresses.values())) == 1:
+        found.append(f'[hmsync] {" and ".join(_METRICS)} are the same: on a '
+                     f'host with both services one of them has no metrics. '
+                     f'Give each its own port.')
+    return found
+
+
+def check_bind_ip(bind_ip):
+    """Check that a health manager can listen at an address.
+
+    :raises InvalidAddress: saying what to do.
+    """
+    try:
+        _bind(ipaddress.ip_address(bind_ip), socket.SOCK_DGRAM)
+    except OSError as e:
+        raise exceptions.InvalidAddress(
+            f'nothing can listen at [health_manager] bind_ip = {bind_ip} '
+            f'({e.strerror}): set it to an address of this host.') from e
+
+
+def _bind(ip, kind):
+    """Bind to an address at any port, as services may be using their own."""
+    family = socket.AF_INET6 if ip.version == 6 else socket.AF_INET
+    with socket.socket(family, kind) as sock:
+        sock.bind((str(ip), 0))
+
+
+def _find_amphora_driver(conf):
+    name = conf.controller_worker.amphora_driver
+    return _find_missing('[controller_worker] amphora_driver', [name],
+                         'octavia.amphora.drivers', 'no amphora can be '
+                         'configured')
+
+
+def _find_notifications(conf):
+    return _find_missing(
+        '[oslo_messaging_notifications] driver', broker.get_drivers(conf),
+        'oslo.messaging.notify.drivers', 'nothing is notified')
+
+
+def _find_missing(option, names, namespace, effect):
+    known = {point.name for point in metadata.entry_points(group=namespace)}
+    return [f'{option} = {name} is not installed here, so {effect}: take one '
+            f'of {", ".join(sorted(known))}.'
+            for name in names if name not in known]
+
+
+def _find_pauses(conf):
+    opts = conf.hmsync
+    if opts.retry_interval <= opts.retry_interval_max:
+        return []
+    return [f'[hmsync] retry_interval = {opts.retry_interval} is more than '
+            f'retry_interval_max = {opts.retry_interval_max}, which is what '
+            f'counts: lower the one or raise the other.']
+
+
+def _find_subnet(conf):
+    text = conf[network_conf.GROUP].management_subnet_cidr
+    try:
+        if text:
+            ipaddress.ip_network(text)
+    except ValueError as e:
+        return [f'[{network_conf.GROUP}] management_subnet_cidr = {text} is '
+                f'no network ({e}): "network ensure" cannot make it. Correct '
+                f'it.']
+    return []

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What upgrade check finds by opening files, connecting, and waiting."""
+
+import datetime
+import threading
+
+from oslo_utils import fixture
+
+from octavia_hmsync.services.checks import agents
+from octavia_hmsync.services.checks import result
+from octavia_hmsync.services.checks import run
+from tests.cloud import ailing
+from tests.cloud import network
+from tests.unit.services.cli import test_upgrade
+
+AGENTS = 'Amphora agents'
+ASK = agents._ask
+
+
+class TestAgents(test_upgrade.CheckTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.port = network.free_port()
+        self.patch(agents, '_ask', ASK)
+
+    def add_agent(self, ailment=ailing.HEALTHY):
+        amphora_id = self.records.add_amphora('127.0.1.1')
+        self.useFixture(ailing.AilingAmphora(
+            amphora_id, '127.0.1.1', self.made, ailment, port=self.port))
+
+    def agents(self, **haproxy):
+        return self.found(AGENTS, haproxy_amphora={
+            'bind_port': self.port, **haproxy})
+
+    def test_one_that_answers(self):
+        self.assertEqual(('Not checked', 'There is no amphora to try.'),
+                         self.agents())
+        self.add_agent()
+        self.assertEqual(('Success', None), self.agents())
+
+    def test_one_of_several_answers(self):
+        self.records.add_amphora('127.0.1.2')
+        self.add_agent()
+        self.assertEqual(('Success', None), self.agents())
+
+    def test_files_that_are_not_there(self):
+        self.add_agent()
+        for option in ('client_cert', 'server_ca'):
+            self.assertFails(f'[haproxy_amphora] {option} = /nowhere cannot '
+                             f'be used', self.agents(**{option: '/nowhere'}))
+
+    def test_certificate_without_its_key(self):
+        self.assertFails('client_cert = ', self.agents(
+            client_cert=self.made.client_authority.certificate_path))
+
+    def test_certificate_that_has_ended(self):
+        time = self.useFixture(fixture.TimeFixture())
+        time.advance_time_delta(datetime.timedelta(days=60))
+        self.assertFails('is valid from', self.agents())
+
+    def test_certificate_that_ends_soon(self):
+        self.add_agent()
+        time = self.useFixture(fixture.TimeFixture())
+        time.advance_time_delta(datetime.timedelta(days=20))
+        self.assertWarns('and no agent can be reached after that: renew it',
+                         self.agents())
+
+    def test_no_way(self):
+        self.records.add_amphora('127.0.1.1')
+        self.assertWarns(
+            'None of 1 agents that were tried can be used from here. Of '
+            'amphora ', self.agents())
+        self.assertWarns(f'TCP {self.port} of amphorae', self.agents())
+
+    def test_authority_of_others(self):
+        self.add_agent()
+        self.assertWarns('server_ca does not vouch for', self.agents(
+            server_ca=self.made.client_authority.certificate_path))
+
+    def test_port_of_others(self):
+        self.add_agent()
+        self.assertWarns('cannot be reached: Connection refused',
+                         self.agents(bind_port=1))
+
+    def test_driver_without_such_files(self):
+        self.assertEqual('Not checked', self.found(
+            AGENTS, controller_worker={
+                **test_upgrade.GOOD['controller_worker'],
+                'amphora_driver': 'amphora_noop_driver'})[0])
+
+
+class TestOctavia(test_upgrade.CheckTestCase):
+
+    def test_host_that_is_an_address(self):
+        """Each command and service ends because of it."""
+        self.assertFails('[DEFAULT] host cannot be used', self.found(
+            'Options', DEFAULT={'config_source': 'hmsync',
+                                'host': '192.0.2.1'}))
+
+    def test_group_of_distributors(self):
+        self.assertWarns(
+            '[hmsync_distributor] (meant: in distributor.conf of its node?)',
+            self.found('Options', hmsync_distributor={'bridge': 'br-int'}))
+
+    def test_zone_that_nobody_knows(self):
+        zone = {**test_upgrade.GOOD['hmsync'], 'zone': 'nosuchzone'}
+        self.assertWarns(
+            '[hmsync] zone = nosuchzone is no availability zone of Octavia',
+            self.found('Advertised address', hmsync=zone))
+        self.add_zone('nosuchzone', 'net')
+        self.assertEqual('Success',
+                         self.found('Advertised address', hmsync=zone)[0])
+
+    def test_url_without_a_driver(self):
+        self.write(database={'connection': 'mysql://o:S3cret@127.0.0.1/o'})
+        code, out, err = self.run_command('upgrade', 'check')
+        self.assertEqual((2, '', 1), (code, out, err.count('\n')))
+        self.assertIn('[database] connection begins with mysql:, and its '
+                      'driver MySQLdb is not installed: for MySQL and '
+                      'MariaDB write mysql+pymysql:', err)
+
+    def test_jobboard_that_does_not_answer(self):
+        self.assertWarns(
+            'The jobboard cannot be used', self.found(
+                'Housekeeping', task_flow={
+                    'jobboard_enabled': True,
+                    'jobboard_backend_hosts': '127.0.0.1',
+                    'jobboard_backend_port': '1',
+                    'jobboard_backend_driver': 'redis_taskflow_driver'}))
+
+
+class TestClusters(test_upgrade.CheckTestCase):
+
+    def clusters(self, **groups):
+        return self.found('Clusters', **{**test_upgrade.CLUSTERS, **groups})
+
+    def test_distributor_driver_that_does_nothing(self):
+        self.assertFails(
+            '[controller_worker] distributor_driver is noop_distributor_'
+            'driver, with which nothing comes to the amphorae', self.clusters(
+                controller_worker={
+                    **test_upgrade.CLUSTERS['controller_worker'],
+                    'distributor_driver': 'noop_distributor_driver'}))
+
+    def test_clusters_alone(self):
+        self.assertFails(
+            'enabled_provider_drivers has no amphora', self.clusters(
+                api_settings={'enabled_provider_drivers':
+                              'amphora_cluster: b'}))
+
+    def test_manager_that_is_not_installed(self):
+        self.assertFails(
+            'No cluster manager "nosuch" can be loaded', self.clusters(
+                hmsync_cluster={**test_upgrade.CLUSTERS['hmsync_cluster'],
+                                'cluster_manager': 'nosuch'}))
+
+
+class TestTime(test_upgrade.CheckTestCase):
+    """A check that hangs is told of, and given up."""
+
+    def setUp(self):
+        super().setUp()
+        self.patch(run, '_PATIENCE', 0)
+        self.gate = threading.Event()
+        self.addCleanup(self.gate.set)
+
+    def check_slowly(self, conf, engine):
+        self.gate.wait()
+        return result.success()
+
+    def test_it_says_what_it_waits_for(self):
+        self.patch(run, 'CHECKS',
+                   (('Distributors', self.check_slowly, ()),))
+        said = []
+
+        def say(line):
+            said.append(line)
+            self.gate.set()
+
+        found = run.run_all(self.conf, self.engine, 60, say)
+        self.assertEqual(
+            ['Distributors: waiting for distributors, or the databases of '
+             'OVN, 60 s at most.'], said)
+        self.assertEqual('Success', found['Distributors'].name)
+
+    def test_it_is_given_up(self):
+        self.patch(run, 'CHECKS', (('Database', self.check_slowly, ()),
+                                   ('Tables', None, ('Database',))))
+        self.write()
+        code, out, err = self.run_command('upgrade', 'check', '--timeout',
+                                          '0.1')
+        self.assertEqual((2, ''), (code, err))
+        self.assertIn('No answer of the database within 0.1 s', out)
+        self.assertIn('Not known while "Database" is a failure', out)
