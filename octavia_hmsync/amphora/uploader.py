@@ -36,15 +36,17 @@ class Uploader:
     """An event loop in its own thread, with limits on its uploads.
 
     :param concurrency: uploads in flight at once, at most.
-    :param rate: uploads begun per second, at most; 0 for no limit.
+    :param get_rate: called without arguments before each upload; returns how
+                     many begin per second, at most; 0 for no limit.
     :param on_ended: called with (Answer, duration in seconds) for each
                      upload, in the event loop; it must not raise.
     """
 
-    def __init__(self, concurrency: int, rate: float = 0,
+    def __init__(self, concurrency: int,
+                 get_rate: abc.Callable[[], float] = lambda: 0,
                  on_ended: abc.Callable[[agent_client.Answer, float], object]
                  = lambda answer, seconds: None) -> None:
-        self._rate = rate
+        self._get_rate = get_rate
         self._on_ended = on_ended
         self._in_flight = 0
         self._next_start = 0.0
@@ -151,8 +153,9 @@ class Uploader:
         self._slots.release()
 
     async def _wait_for_rate(self) -> None:
-        if self._rate:
+        rate = self._get_rate()
+        if rate:
             now = self._loop.time()
             begin = max(now, self._next_start)
-            self._next_start = begin + 1 / self._rate
+            self._next_start = begin + 1 / rate
             await asyncio.sleep(begin - now)

@@ -42,6 +42,7 @@ _distributor_opts = [
                      'clusters of a distributor that leaves the list move '
                      'to others.'),
     cfg.IntOpt('distributor_timeout', default=5, min=1, max=60,
+               advanced=True,
                help='Seconds that a distributor may take for a whole '
                     'request. After that another one becomes active for the '
                     'cluster. A larger value tolerates a slow distributor, '
@@ -57,6 +58,7 @@ _distributor_opts = [
                help='File with its private key. By default that is in the '
                     'file with the certificate.'),
     cfg.IntOpt('pin_timeout', default=3600, min=60, max=7 * 86400,
+               advanced=True,
                help='Seconds without a packet, at most, after which a '
                     'distributor forgets the amphora of a connection that '
                     'it remembers since the amphorae of the cluster '
@@ -79,6 +81,7 @@ _instance_opts = [
                     'nothing: "octavia-hmsync distributor instance delete" '
                     'does.'),
     cfg.IntOpt('distributor_instance_vips', default=20, min=2, max=1000,
+               advanced=True,
                help='How many load balancers a distributor in an instance '
                     'carries: before that is reached, another one is booted. '
                     'At the limit of distributor_instances, distributors get '
@@ -109,10 +112,12 @@ _instance_opts = [
                     'policy anti-affinity a dead host takes only one '
                     'distributor with it.'),
     cfg.ListOpt('distributor_instance_clients', default=[],
+                advanced=True,
                 help='Common names of the certificates of controllers that '
                      'it accepts: list those of all controllers, where they '
                      'differ. By default that of distributor_client_cert.'),
     cfg.IntOpt('distributor_boot_timeout', default=600, min=30, max=7200,
+               advanced=True,
                help='Seconds within which an instance must boot and its '
                     'distributor must answer. After that the instance is '
                     'deleted, and another one booted. A larger value '
@@ -135,6 +140,7 @@ _size_opts = [
                     'flavor asks for. With a larger value one load balancer '
                     'may take more of the compute service.'),
     cfg.IntOpt('cooldown', default=60, min=0,
+               advanced=True,
                help='Seconds between two changes of the size of a cluster. '
                     'Replacements do not wait for it. A smaller value '
                     'follows the load sooner, and builds amphorae that are '
@@ -145,6 +151,7 @@ _size_opts = [
                     'amphora at once; each takes an instance that does '
                     'nothing else.'),
     cfg.IntOpt('peer_group_size', default=2, min=2, max=3,
+               advanced=True,
                help='Number of amphorae that tell each other which client '
                     'belongs to which member of a pool, for session '
                     'persistence. With 3, two may die; each amphora tells '
@@ -173,11 +180,13 @@ _place_opts = [
 
 _manager_opts = [
     cfg.StrOpt('cluster_manager', default='reference',
+               advanced=True,
                help='The manager that decides for new clusters: an entry '
                     'point of octavia_hmsync.cluster_managers. The managers '
                     'of all clusters must be installed on all controllers '
                     'that look after clusters.'),
     cfg.BoolOpt('keep_in_housekeeping', default=True,
+                advanced=True,
                 help='Whether octavia-housekeeping looks after clusters. If '
                      'not, octavia-hmsync-cluster-manager must run: else no '
                      'dead amphora is replaced. Both may run at once.'),
@@ -185,6 +194,7 @@ _manager_opts = [
 
 _time_opts = [
     cfg.IntOpt('tls_ticket_period', default=86400, min=0, max=7 * 86400,
+               advanced=True,
                help='Seconds after which the amphorae of a cluster get '
                     'another key for TLS session tickets. All of them share '
                     'it: a client resumes its session at any of them. '
@@ -199,16 +209,19 @@ _time_opts = [
                     'handshake. The same holds while that passphrase is '
                     'Octavia\'s default.'),
     cfg.IntOpt('update_timeout', default=30, min=1, max=600,
+               advanced=True,
                help='Seconds within which an amphora of a cluster must take '
                     'a new configuration; all are told at once. An amphora '
                     'that does not take it gets no new connections. A larger '
                     'value tolerates slow amphorae, and makes each change '
                     'wait longer for a hung one.'),
     cfg.IntOpt('drain_timeout', default=300, min=0,
+               mutable=True,
                help='Seconds that an amphora which leaves a cluster keeps '
                     'its connections. A larger value breaks fewer '
                     'connections, and keeps its instance for longer.'),
     cfg.IntOpt('keeper_interval', default=5, min=1,
+               advanced=True,
                help='Seconds between two looks of a housekeeper at clusters '
                     'that need repair, and at the distributors. A smaller '
                     'value repairs sooner; each look is some SELECTs, and a '
@@ -217,6 +230,7 @@ _time_opts = [
 
 _status_opts = [
     cfg.BoolOpt('show_status', default=True,
+                advanced=True,
                 help='Whether the Octavia API shows a cluster with missing '
                      'amphorae as DEGRADED, and with fewer than min_size '
                      'amphorae as ERROR. Octavia itself does not: it takes '

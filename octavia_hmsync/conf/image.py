@@ -11,11 +11,13 @@ GROUP = 'hmsync_image'
 
 _service_opts = [
     cfg.IntOpt('image_timeout', default=30, min=1, max=600,
+               advanced=True, mutable=True,
                help='Seconds to wait for the answer of the image service '
                     'when it is asked which image a tag has. A larger value '
                     'tolerates a slow service, but lets a command hang for '
                     'longer if the service is down.'),
     cfg.IntOpt('survey_interval', default=600, min=0,
+               advanced=True,
                help='Seconds between two looks of a housekeeper that serves '
                     'metrics at how many load balancers have not their '
                     'newest image. A smaller value shows a new image sooner; '
@@ -61,6 +63,7 @@ _rollout_opts = [
                     'without windows always. What has begun comes to its '
                     'end later, too.'),
     cfg.IntOpt('replacement_claim_expiry', default=120, min=30,
+               advanced=True,
                help='Seconds after which a replacement whose housekeeper '
                     'gave no sign of life is taken up by another one. A '
                     'smaller value leaves a load balancer locked for a '
@@ -75,11 +78,13 @@ _replace_opts = [
                     'faster when an operator asks for many; each has a '
                     'thread, and builds an instance.'),
     cfg.IntOpt('agent_timeout', default=30, min=1, max=600,
+               advanced=True, mutable=True,
                help='Seconds for each request to the agent of an amphora '
                     'that is replaced, or that replaces one. A smaller value '
                     'gives one up sooner that hangs; an agent that starts '
                     'haproxy with many listeners takes some seconds.'),
     cfg.IntOpt('proof_timeout', default=120, min=10,
+               advanced=True, mutable=True,
                help='Seconds in which a new amphora must be shown to '
                     'serve, in addition to two of heartbeat_interval and the '
                     'time in which its health monitors find a member that is '
@@ -88,6 +93,7 @@ _replace_opts = [
                     'for twice proof_timeout at most while its new amphora '
                     'is proven. After that the old state is restored.'),
     cfg.IntOpt('failover_timeout', default=1800, min=60,
+               advanced=True, mutable=True,
                help='Seconds in which an octavia-worker must fail over '
                     'an amphora in mode failover. '
                     'After them the replacement has failed, and the load '
@@ -98,6 +104,7 @@ _replace_opts = [
 
 _history_opts = [
     cfg.IntOpt('history_days', default=90, min=0,
+               mutable=True,
                help='Days after which rollouts and replacements that ended '
                     'are deleted from the database; a rollout goes with all '
                     'of its replacements, and so are orders of operators '

@@ -29,20 +29,24 @@ _network_opts = [
                     'cannot be changed while the network is there.'),
     cfg.StrOpt('amphora_security_group', default='lb-mgmt-sec-grp',
                max_length=_NAME_LENGTH,
+               advanced=True,
                help='Name of the security group of the amphorae. It lets '
                     'the health managers\' group in, at [haproxy_amphora] '
                     'bind_port.'),
     cfg.StrOpt('health_manager_security_group',
                default='lb-health-mgr-sec-grp', max_length=_NAME_LENGTH,
+               advanced=True,
                help='Name of the security group of the controllers\' ports. '
                     'It lets the amphorae\'s group in, at [health_manager] '
                     'bind_port and at the port of syslog. By group, so that '
                     'it never changes with the controllers.'),
     cfg.BoolOpt('allow_ssh', default=False,
+                mutable=True,
                 help='Let controllers reach the amphorae by SSH. Needed to '
                      'look into an amphora; an intruder on a controller could '
                      'use it, too.'),
     cfg.BoolOpt('allow_icmp', default=False,
+                mutable=True,
                 help='Let controllers ping the amphorae. Helps to tell a dead '
                      'network from a dead agent.'),
     cfg.BoolOpt('supply_options', default=False,
@@ -52,6 +56,7 @@ _network_opts = [
                      'them. Where octavia.conf has one of these options, '
                      'that one stays as it is there.'),
     cfg.IntOpt('reconcile_interval', default=60, min=0,
+               advanced=True,
                help='Seconds between two looks at whether the network still '
                     'is as it was made, by one of the housekeepers. A '
                     'smaller value repairs a removed rule or a lost '
@@ -60,6 +65,7 @@ _network_opts = [
                     '"network ensure" made or adopted nothing is looked '
                     'at.'),
     cfg.IntOpt('api_timeout', default=10, min=1, max=120,
+               advanced=True,
                help='Seconds to wait for an answer of Neutron or Keystone. '
                     'A larger value tolerates a slow API, but lets a '
                     'command hang for longer if the API is down.'),
@@ -73,13 +79,16 @@ _port_opts = [
                     '[DEFAULT] host by default. With a wrong one the port of '
                     'the node never becomes ACTIVE.'),
     cfg.StrOpt('integration_bridge', default='br-int',
+               advanced=True,
                help='Bridge of Open vSwitch in which the interface of the '
                     'node, [hmsync] address_interface, is plugged.'),
     cfg.StrOpt('ovsdb_connection',
+               advanced=True,
                help='Where ovsdb-server of this node listens, as ovs-vsctl '
                     'takes it: unix:FILE, tcp:ADDRESS:PORT. Its usual place '
                     'by default.'),
     cfg.IntOpt('port_retention', default=86400, min=0,
+               advanced=True, mutable=True,
                help='Seconds after which the port of a node is deleted that '
                     'is gone: no keepalive of its health manager, and not '
                     'plugged either. Not before every amphora was seen to '

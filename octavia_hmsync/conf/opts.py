@@ -3,7 +3,9 @@
 """The groups of options in octavia.conf: registered, listed and checked.
 
 ``list_opts()`` is the entry point for oslo-config-generator and
-oslo-config-validator.
+oslo-config-validator. An option of internals is ``advanced`` and not in the
+short sample; one that is read whenever it is needed is ``mutable``: SIGHUP is
+enough.
 """
 
 import re
@@ -46,6 +48,12 @@ def list_opts():
     """
     return [('DEFAULT', [_config_source]), (sync.GROUP, [_driver]),
             *((module.GROUP, module.OPTS) for module in ALL)]
+
+
+def list_short_opts():
+    """Return those of list_opts() that an operator sets; see there."""
+    return [(group, [opt for opt in opts if not opt.advanced])
+            for group, opts in list_opts()]
 
 
 def register(conf: cfg.ConfigOpts) -> None:

@@ -21,11 +21,13 @@ _HOLD_MAX = 300
 
 _keepalive_opts = [
     cfg.IntOpt('keepalive_interval', default=5, min=1,
+               advanced=True,
                help='Seconds between two keepalives that a health manager '
                     'or a housekeeper writes to the database. A smaller '
                     'value finds a lost health manager sooner; each '
                     'keepalive is one UPDATE of one row.'),
     cfg.IntOpt('offline_after', default=20, min=2,
+               advanced=True,
                help='Seconds without a keepalive after which a health '
                     'manager counts as dead. A smaller value shortens the '
                     'time that amphorae send to a dead address; one below '
@@ -79,6 +81,7 @@ _keepalive_opts = [
                     'back from the trial of the list. Empty for a health '
                     'manager that all amphorae reach.'),
     cfg.BoolOpt('allow_loopback', default=False,
+                advanced=True,
                 help='Accept a loopback address as an advertised one. Only '
                      'for tests on one machine: no amphora elsewhere could '
                      'reach it.'),
@@ -86,6 +89,7 @@ _keepalive_opts = [
 
 _membership_opts = [
     cfg.IntOpt('poll_interval', default=2, min=1,
+               advanced=True,
                help='Seconds between two looks at the membership, at the '
                     'published list and at the amphorae that are due. A '
                     'smaller value detects a change sooner; each look costs '
@@ -93,6 +97,7 @@ _membership_opts = [
                     '(its failover guard looks as often), and one in each '
                     'worker.'),
     cfg.IntOpt('settle_time', default=2, min=0,
+               advanced=True, mutable=True,
                help='Seconds that a new health manager must have been '
                     'ONLINE before its address is published, so that '
                     'several that start together are one change. A larger '
@@ -100,6 +105,7 @@ _membership_opts = [
                     'and a later first heartbeat at a new health manager, '
                     'also where all others are gone.'),
     cfg.IntOpt('removal_delay', default=60, min=0,
+               advanced=True, mutable=True,
                help='Seconds after its last keepalive for which the address '
                     'of a lost health manager stays published, so that a '
                     'restart at the same address changes nothing. A larger '
@@ -108,6 +114,7 @@ _membership_opts = [
                     'heartbeat gap that dead addresses leave would come '
                     'near heartbeat_timeout.'),
     cfg.IntOpt('restart_grace', default=20, min=0,
+               advanced=True, mutable=True,
                help='Seconds after its goodbye within which a health manager '
                     'may be back at its address: for as long it keeps its '
                     'place, however many others restart at the same time. '
@@ -120,6 +127,7 @@ _membership_opts = [
                     'back amphorae that fall silent. It changes nothing where '
                     'health managers are replaced at other addresses.'),
     cfg.IntOpt('offline_retention', default=86400, min=3600,
+               advanced=True, mutable=True,
                help='Seconds after which the row of a health manager that '
                     'is gone is deleted. It costs nothing to keep it; with '
                     'pods that get a new host name at each start the table '
@@ -128,11 +136,13 @@ _membership_opts = [
 
 _upload_opts = [
     cfg.IntOpt('upload_timeout', default=10, min=1,
+               advanced=True,
                help='Seconds that one upload to one amphora may take in '
                     'all: connection, TLS handshake, request and answer. A '
                     'larger value gives a slow amphora more time, but an '
                     'amphora that hangs occupies its place for longer.'),
     cfg.IntOpt('upload_concurrency', default=512, min=1,
+               advanced=True,
                help='Uploads in flight at once in one process, of all its '
                     'batches together. A larger value passes more '
                     'unresponsive amphorae by at a time, each of which '
@@ -141,24 +151,28 @@ _upload_opts = [
                     'the files that the process may open, and 32 with '
                     'another amphora driver than the REST one.'),
     cfg.IntOpt('upload_rate', default=0, min=0,
+               mutable=True,
                help='Uploads that one process begins per second, at most. A '
                     'smaller value spares the management network and the '
                     'hypervisors, and makes a sync take longer: number of '
                     'amphorae divided by this and by the number of '
                     'housekeepers. 0 sets no limit.'),
     cfg.IntOpt('batch_size', default=200, min=1, max=2000,
+               advanced=True,
                help='Amphorae that a housekeeper claims at once; with '
                     'upload_rate no more than begin within 10 s. A larger '
                     'value costs fewer statements; a housekeeper that dies '
                     'leaves at most that many amphorae of each of its '
                     'batches waiting for claim_expiry.'),
     cfg.IntOpt('parallel_batches', default=64, min=1, max=256,
+               advanced=True,
                help='Batches that one housekeeper has begun and not ended, '
                     'at most. The next one begins when all uploads of the '
                     'last one have begun, so that those which wait for '
                     'unresponsive amphorae hold up no others. Each costs a '
                     'thread.'),
     cfg.IntOpt('claim_expiry', default=120, min=5,
+               advanced=True,
                help='Seconds after which the amphorae claimed by a '
                     'housekeeper that died are taken over by another. Must '
                     'be longer than a whole batch takes when no amphora '
@@ -168,12 +182,14 @@ _upload_opts = [
                     '10 s more with upload_rate. A larger value lets the '
                     'amphorae of a dead housekeeper wait for longer.'),
     cfg.IntOpt('retry_interval', default=10, min=1,
+               advanced=True, mutable=True,
                help='Seconds before an amphora whose upload failed is tried '
                     'again; doubled for each further attempt, with up to a '
                     'quarter of jitter. A smaller value catches up sooner '
                     'an amphora that comes back, and tries dead ones more '
                     'often, each of which takes upload_timeout.'),
     cfg.IntOpt('retry_interval_max', default=600, min=1,
+               advanced=True, mutable=True,
                help='Longest time in seconds between two attempts at the '
                     'same amphora. A larger value tries amphorae that are '
                     'gone for good more rarely, but notices later that a '
@@ -183,6 +199,7 @@ _upload_opts = [
 
 _rollout_opts = [
     cfg.IntOpt('canary_size', default=3, min=0,
+               mutable=True,
                help='Amphorae that get a list with new addresses before all '
                     'others, chosen by chance, and as many more as it takes '
                     'to try each new address. When those of one load '
@@ -196,6 +213,7 @@ _rollout_opts = [
                     'at their old addresses any more, nor when a list only '
                     'loses addresses.'),
     cfg.IntOpt('canary_wait', default=60, min=0,
+               advanced=True, mutable=True,
                help='Seconds for which these amphorae are watched, and those '
                     'of each wave; at least half of heartbeat_timeout and '
                     'three heartbeat intervals, and until each address has '
@@ -203,6 +221,7 @@ _rollout_opts = [
                     'that come and go, and brings new addresses to the '
                     'others later by as much.'),
     cfg.IntOpt('wave_size', default=0, min=0,
+               mutable=True,
                help='Amphorae that get the list next, and are watched for '
                     'canary_wait, before the next as many. A smaller value '
                     'limits what a bad list can do, and makes the rollout '
@@ -248,6 +267,7 @@ _metrics_opts = [
                     'its host and octavia.conf with a health manager and '
                     'needs a port of its own.'),
     cfg.IntOpt('metrics_interval', default=10, min=1,
+               advanced=True,
                help='Seconds between two readings of the database for the '
                     'metrics; a scrape itself never reads it. A smaller '
                     'value shows changes sooner; each reading costs some '

@@ -50,21 +50,26 @@ OPTS = [
                      'every holder of a certificate of that authority can '
                      'redirect the traffic of all load balancers.'),
     cfg.StrOpt('state_path', default='/var/lib/octavia-hmsync/distributor',
+               advanced=True,
                help='Directory in which it remembers its VIPs over a '
                     'restart. It has to be on a disk: what is lost with the '
                     'node is sent by a controller only once that looks.'),
     cfg.StrOpt('backend', default='openvswitch',
+               advanced=True,
                help='What forwards packets, an entry point of '
                     'octavia_hmsync.distributor.backends.'),
     cfg.IntOpt('threads', default=16, min=2, max=256,
+               advanced=True,
                help='Requests that are worked on at once. A larger value '
                     'serves more controllers at a time, and starts more '
                     'programs of Open vSwitch at once.'),
     cfg.IntOpt('request_timeout', default=5, min=1, max=60,
+               advanced=True,
                help='Seconds that a client may be silent for while it makes '
                     'a request. A larger value tolerates a worse network, '
                     'and lets each that hangs keep a thread for longer.'),
     cfg.FloatOpt('look_interval', default=1, min=0, max=60,
+                 advanced=True,
                  help='Seconds between two looks at the front end of each '
                       'member: a SYN to a port that it serves, taken back '
                       'when it answers. 0 for none: then only health '
@@ -72,11 +77,13 @@ OPTS = [
                       'finds it sooner; 1000 members each second take some '
                       'of a processor.'),
     cfg.IntOpt('look_misses', default=2, min=1, max=100,
+               advanced=True,
                help='After how many looks in a row without an answer a '
                     'member is told to be DOWN. The second one follows at '
                     'once. A larger value tolerates members that stop for '
                     'a moment, and finds dead ones later.'),
     cfg.FloatOpt('hang_timeout', default=10, min=0, max=600,
+                 advanced=True,
                  help='Seconds after which the haproxy of a member hangs, and '
                       'the member is told to be DOWN, that has taken a '
                       'connection to its peers port (TCP 1025) and answered '
@@ -86,6 +93,7 @@ OPTS = [
                       'its processor shared by six others, haproxy was seen '
                       'to answer after 2.5 s.'),
     cfg.IntOpt('restore_interval', default=2, min=1, max=60,
+               advanced=True,
                help='Seconds between two looks at whether Open vSwitch has '
                     'all flows. A smaller value puts them back sooner after '
                     'a restart of ovs-vswitchd; each look starts some '

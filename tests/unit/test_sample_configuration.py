@@ -84,6 +84,29 @@ class TestSampleConfiguration(base.TestCase):
                 opt.name)
 
 
+class TestShortSample(base.TestCase):
+    """What an operator sets, without the options of internals."""
+
+    def test_up_to_date(self):
+        conf = cfg.ConfigOpts()
+        generator.register_cli_opts(conf)
+        conf([], default_config_files=[str(
+            TOP / 'etc/config/octavia-hmsync-short-config-generator.conf')],
+            default_config_dirs=[])
+        generated = io.StringIO()
+        generator.generate(conf, generated)
+        sample = (TOP / conf.output_file).read_text()
+        self.assertEqual(
+            generated.getvalue(), sample,
+            f'{conf.output_file} is out of date: run "tox -e genconfig"')
+        for group, its_opts in opts.list_opts():
+            for opt in its_opts:
+                self.assertEqual(not opt.advanced,
+                                 f'\n#{opt.name} =' in sample, opt.name)
+        long = (TOP / 'etc/octavia/octavia-hmsync.conf.sample').read_text()
+        self.assertLess(sample.count('\n'), long.count('\n') / 2)
+
+
 class TestSampleOfDistributors(base.TestCase):
     """Their file is one of its own: octavia.conf stays with controllers."""
 

@@ -26,21 +26,26 @@ opts = [
     cfg.StrOpt('datapath_type', default='system',
                choices=(('system', 'The kernel\'s.'),
                         ('netdev', 'In user space, as with DPDK.')),
+               advanced=True,
                help='Data path of the bridges: that of the integration '
                     'bridge, as two of different kinds cannot be '
                     'connected.'),
     cfg.StrOpt('ovsdb_connection',
                default='unix:/run/openvswitch/db.sock',
+               advanced=True,
                help='Where ovsdb-server listens: unix:PATH, tcp:IP:PORT.'),
     cfg.StrOpt('openvswitch_rundir', default='/run/openvswitch',
+               advanced=True,
                help='Directory in which ovs-vswitchd has the sockets of its '
                     'bridges (BRIDGE.mgmt), by which flows are programmed.'),
     cfg.IntOpt('openvswitch_timeout', default=10, min=1,
+               advanced=True,
                help='Seconds for one call of Open vSwitch. Too few, and a '
                     'node with many bridges that has just been started is '
                     'taken for one that does not answer; while it does not, '
                     'a controller waits for so long.'),
     cfg.IntOpt('max_pins', default=100000, min=1,
+               advanced=True,
                help='How many connections of one load balancer are '
                     'remembered one by one, of those that would be another '
                     'member\'s since the list of members changed, and as '
@@ -50,6 +55,7 @@ opts = [
                     'somebody who floods a load balancer can use up all of '
                     'them, of that one.'),
     cfg.IntOpt('max_copied', default=500, min=1, max=30000,
+               advanced=True,
                help='How many ICMP errors, and how many fragments of packets '
                     'other than the first, all members of a load balancer '
                     'get in a second. Each of them becomes as many frames as '
@@ -57,6 +63,7 @@ opts = [
                     'a path with a smaller MTU needs is one for each '
                     'client.'),
     cfg.IntOpt('max_flows', default=1000000, min=1,
+               advanced=True,
                help='How many flows of OpenFlow ovs-vswitchd may have in '
                     'all, with those of the integration bridge ("rules" of '
                     '"ovs-appctl memory/show"). From there on no more '

@@ -235,7 +235,8 @@ class Synchronizer:
         self._is_delegated = False
         measure = measure or instruments.HouseKeepingInstruments()
         self._uploader = uploader.Uploader(
-            agent_client.concurrency(conf), conf.hmsync.upload_rate,
+            agent_client.concurrency(conf),
+            lambda: conf.hmsync.upload_rate,
             measure.on_upload_ended)
         measure.uploads_in_flight.set_function(
             lambda: self._uploader.in_flight)

@@ -100,7 +100,7 @@ class JobRunner:
         self._runner = runner.BatchRunner(
             conf, self._engine,
             uploader.Uploader(agent_client.concurrency(conf),
-                              conf.hmsync.upload_rate),
+                              lambda: conf.hmsync.upload_rate),
             scout.Scout(conf, self._engine, scout.WORKER),
             outbox.Outbox(conf))
         self._problem = None

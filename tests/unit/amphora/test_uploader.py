@@ -115,7 +115,7 @@ class TestUploader(base.TestCase):
 
     def test_rate(self):
         """That of all batches together."""
-        subject = self.make(100, rate=100)
+        subject = self.make(100, get_rate=lambda: 100)
         other = threading.Thread(target=self.run_all,
                                  args=(subject, range(20)))
         other.start()

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import ast
+import pathlib
+
 import fixtures
 from oslo_config import cfg
 
@@ -86,3 +89,71 @@ class TestGroups(base.TestCase):
                 f'Value for option b from {expected} is not valid: (x)',
                 opts.describe_error(cfg.ConfigSourceValueError(
                     f'Value for option b from {place} is not valid: (x)')))
+
+
+class TestMarks(base.TestCase):
+    """What is mutable takes effect at SIGHUP; what is advanced is internal."""
+
+    def setUp(self):
+        super().setUp()
+        self.path = self.useFixture(fixtures.TempDir()).join('octavia.conf')
+        self.opts = {opt.dest: (module.GROUP, opt) for module in opts.ALL
+                     for opt in module.OPTS}
+
+    def write(self, values):
+        with open(self.path, 'w') as octavia_conf:
+            for dest, value in values.items():
+                group, _opt = self.opts[dest]
+                octavia_conf.write(f'[{group}]\n{dest} = {value}\n')
+
+    def test_sighup(self):
+        before = {dest: opt.default for dest, (_group, opt)
+                  in self.opts.items() if opt.mutable}
+        self.assertIn('upload_rate', before)
+        after = {dest: not value if isinstance(value, bool) else value + 1
+                 for dest, value in before.items()}
+        self.write(before)
+        conf = cfg.ConfigOpts()
+        opts.register(conf)
+        conf([], default_config_files=[self.path], default_config_dirs=[])
+        self.write({**after, 'poll_interval': 7})
+        conf.mutate_config_files()
+        self.assertEqual(after, {dest: conf[self.opts[dest][0]][dest]
+                                 for dest in after})
+        self.assertEqual(2, conf.hmsync.poll_interval)
+
+    def test_no_copy_is_kept_of_what_is_mutable(self):
+        """Whoever keeps one at the start does not see SIGHUP."""
+        mutable = {dest for dest, (_group, opt) in self.opts.items()
+                   if opt.mutable}
+        package = pathlib.Path(opts.__file__).parents[1]
+        kept = set()
+        for path in package.rglob('*.py'):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if (isinstance(node, ast.FunctionDef) and
+                        node.name == '__init__'):
+                    for statement in node.body:
+                        kept |= {(path.name, name) for name in
+                                 _read_at_once(statement) & mutable}
+        # A command lives no longer than its work.
+        self.assertEqual(set(), kept)
+
+    def test_internals(self):
+        """An operator who sets none of these has all four parts."""
+        for dest in ('poll_interval', 'batch_size', 'claim_expiry',
+                     'proof_timeout', 'keeper_interval', 'api_timeout'):
+            self.assertTrue(self.opts[dest][1].advanced, dest)
+        for dest in ('allowed_networks', 'upload_rate', 'canary_size', 'zone',
+                     'distributors', 'rollout_windows', 'supply_options'):
+            self.assertFalse(self.opts[dest][1].advanced, dest)
+
+
+def _read_at_once(node):
+    """Names of options that a statement reads, but in functions in it."""
+    if isinstance(node, ast.Lambda | ast.FunctionDef):
+        return set()
+    found = {node.attr} if (
+        isinstance(node, ast.Attribute) and
+        ast.unparse(node.value).endswith(('conf.hmsync', 'options', 'opts',
+                                          'GROUP]'))) else set()
+    return found.union(*map(_read_at_once, ast.iter_child_nodes(node)))

@@ -41,7 +41,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
             controller_worker={'amphora_driver': fakes.DRIVER},
             health_manager={'heartbeat_key': 'S3cret'},
             hmsync={'poll_interval': 1})
-        self.uploader = uploader.Uploader(concurrency=1, rate=20)
+        self.uploader = uploader.Uploader(concurrency=1, get_rate=lambda: 20)
         self.addCleanup(self.uploader.close)
         self.notifier = fakes.Notifier()
         self.scout = scout.Scout(self.conf, self.engine, scout.HOUSEKEEPING)
