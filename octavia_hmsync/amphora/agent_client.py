@@ -301,7 +301,8 @@ def _interpret(status, body, where, secret):
     if status == 404:
         return Answer(upload_result.UNSUPPORTED,
                       f'{where} answered 404: its image is too old to be '
-                      f'reconfigured. Fail the amphora over to a newer image')
+                      f'reconfigured. Bring it to a newer one: "octavia-'
+                      f'hmsync image replace"')
     # Escaped, for the terminal. Only the first bytes, since a cut could hide
     # a secret from the check below.
     detail = ascii(' '.join(body[:_DETAIL].split()))[1:-1]

@@ -82,8 +82,8 @@ def create_engine(conf, connections=15, patience=10):
         missing = getattr(e, 'name', None) or url.drivername
         raise exceptions.DatabaseUnavailable(
             f'[database] connection begins with {url.drivername}:, and its '
-            f'driver {missing} is not installed: for MySQL and MariaDB write '
-            f'mysql+pymysql: there.') from None
+            f'driver {missing} is not installed. Correct it: for MySQL and '
+            f'MariaDB it is mysql+pymysql:.') from None
     except (sa_exc.ArgumentError, ImportError,
             TypeError, ValueError) as e:
         # The URL holds a password: name the option, not the value.

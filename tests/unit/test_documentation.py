@@ -95,6 +95,19 @@ class TestEnglish(base.BaseTestCase):
                              text)
 
 
+class TestOldImages(base.BaseTestCase):
+
+    def test_they_are_replaced(self):
+        """A failover interrupts; "image replace" does not."""
+        advised = re.compile(r'fail(?:s|ed)? (?:\S+ ){1,4}over to a newer',
+                             re.I)
+        paths = [*DOCS.rglob('*.rst'), *(TOP / 'octavia_hmsync').rglob('*.py'),
+                 TOP / 'README.rst', *(TOP / 'etc').rglob('*.yml'),
+                 *(TOP / 'doc/notification_samples').rglob('*.json')]
+        self.assertEqual([], [path.name for path in paths
+                              if advised.search(read_prose(path))])
+
+
 class TestContributorGuide(base.BaseTestCase):
 
     def setUp(self):

@@ -159,7 +159,8 @@ def check_images(conf, engine):
         return result.warning(
             f'{len(old)} amphorae acknowledge a list and go on with an old '
             f'one: their images are too old. See "octavia-hmsync amphora '
-            f'list --not-adopted", and fail them over.')
+            f'list --not-adopted", and bring them to a newer image: '
+            f'"octavia-hmsync image replace".')
     if not judged:
         return result.not_checked('No amphora has acknowledged a list yet.')
     if adoption.Adoption.ADOPTED not in judged.values():

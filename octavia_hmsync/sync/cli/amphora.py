@@ -55,7 +55,7 @@ class ListAmphorae(base.ListCommand):
         parser.add_argument(
             '--not-adopted', action='store_true',
             help='only amphorae that acknowledge a list but do not use it: '
-                 'fail them over to a newer image')
+                 'bring them to a newer image with "image replace"')
         parser.add_argument(
             '--health-manager', metavar='<health-manager>',
             help='only those whose list holds the address of this health '

@@ -105,8 +105,9 @@ class AdoptionWatch:
                 '%d amphorae acknowledge a new controller_ip_port_list and '
                 'go on with an old one: their images are from before the fix '
                 'of bug 2121691 (or the new addresses are out of their '
-                'reach). Fail them over to a newer image before the health '
-                'managers that they know are gone: %s.', len(new),
+                'reach). Bring them to a newer image ("octavia-hmsync image '
+                'replace") before the health managers that they know are '
+                'gone: %s.', len(new),
                 ', '.join(sorted(new)))
         for payload in payloads.split(payloads.AmphoraNotAdopted, new):
             self._notifier.send(payload)

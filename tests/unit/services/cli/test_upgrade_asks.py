@@ -118,8 +118,8 @@ class TestOctavia(test_upgrade.CheckTestCase):
         code, out, err = self.run_command('upgrade', 'check')
         self.assertEqual((2, '', 1), (code, out, err.count('\n')))
         self.assertIn('[database] connection begins with mysql:, and its '
-                      'driver MySQLdb is not installed: for MySQL and '
-                      'MariaDB write mysql+pymysql:', err)
+                      'driver MySQLdb is not installed. Correct it: for MySQL '
+                      'and MariaDB it is mysql+pymysql:', err)
 
     def test_jobboard_that_does_not_answer(self):
         self.assertWarns(
