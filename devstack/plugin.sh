@@ -58,7 +58,7 @@ function octavia_hmsync_install {
         die $LINENO "octavia-hmsync needs Octavia: in local.conf, put" \
             "'enable_plugin octavia' before 'enable_plugin octavia-hmsync'"
     fi
-    setup_develop "$OCTAVIA_HMSYNC_DIR" controller,distributor,ovn
+    setup_develop "$OCTAVIA_HMSYNC_DIR" distributor,ovn
 }
 
 function octavia_hmsync_switch_on {

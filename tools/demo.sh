@@ -28,7 +28,7 @@ make_environment() {
     "$venv/bin/pip" install -q --disable-pip-version-check \
         --constraint <(echo 'octavia==19.0.0') \
         'pbr>=6.1.1' 'setuptools>=70.1' \
-        --editable "${top}[controller,ovn,distributor]" \
+        --editable "${top}[ovn,distributor]" \
         cryptography fixtures psutil PyMySQL
 }
 

@@ -29,7 +29,7 @@ def check():
     if not util.find_spec('octavia'):
         raise exceptions.BrokenOctavia(
             'Octavia is not installed in this environment: install '
-            'octavia-hmsync[controller] in that of Octavia, and run it there. '
+            'octavia-hmsync in that of Octavia, and run it there. '
             'Only "image clone" works without it.')
     missing, broken = find_problems()
     if broken:

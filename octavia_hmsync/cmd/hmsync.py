@@ -19,8 +19,7 @@ try:
 except ModuleNotFoundError as e:
     # As on network nodes.
     sys.exit(f"octavia-hmsync needs {e.name}, which is not installed here: "
-             f"install octavia-hmsync[controller] beside Octavia, or "
-             f"octavia-hmsync[client] for 'image clone' alone.")
+             f"run it in the environment of Octavia.")
 
 from octavia_hmsync.cli import symbols
 from octavia_hmsync import exceptions
@@ -209,7 +208,7 @@ def _run(argv):
                 raise
             sys.stderr.write(
                 f'octavia-hmsync needs {failure.name}, which is not installed '
-                f'here: install octavia-hmsync[controller].\n')
+                f'here: install it.\n')
             return 1
 
 

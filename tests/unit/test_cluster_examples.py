@@ -73,7 +73,7 @@ class TestKolla(unit_base.TestCase):
         for kind, package in (('deb', 'openvswitch-switch'),
                               ('rpm', 'openvswitch${KOLLA_RPM_OVS_VERSION}')):
             self.assertEqual(f'[&#39;{package}&#39;]'
-                             '[&#39;octavia-hmsync[controller,distributor]'
+                             '[&#39;octavia-hmsync[distributor]'
                              '&#39;]',
                              render(kind))
 

@@ -77,9 +77,11 @@ class TestElement(base.BaseTestCase):
         install = self.scripts[0].read_text()
         self.assertIn(f'SOURCE={place}\n', install)
         # What it takes from there is there.
-        self.assertIn('"${SOURCE}[distributor]"', install)
+        wanted = 'etc/requirements/distributor.txt'
+        self.assertIn(f'"$SOURCE/{wanted}"', install)
         path = 'etc/systemd/octavia-hmsync-distributor.service'
-        self.assertTrue((TOP / path).is_file())
+        for file in (wanted, path):
+            self.assertTrue((TOP / file).is_file())
         self.assertIn(path.replace('octavia-hmsync-distributor.service',
                                    '$PROGRAM.service'), install)
         environment, = (ELEMENT / 'environment.d').iterdir()

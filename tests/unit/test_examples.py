@@ -72,7 +72,7 @@ class TestKollaAnsible(examples.ExamplesTestCase):
     def test_image(self):
         """The package is in all images, the bootstrap makes the tables."""
         text = self.render('template-overrides.j2')
-        self.assertIn('octavia-hmsync[controller]&#39;]', text)
+        self.assertIn('octavia-hmsync&#39;]', text)
         script = pathlib.Path(self.useFixture(fixtures.TempDir()).path,
                               'kolla_octavia_extend_start')
         # What Kolla's has, in its own words.
@@ -130,7 +130,7 @@ class TestOpenStackAnsible(examples.ExamplesTestCase):
         self.assertNotIn('health_manager', overrides)
         self.assertEqual({'controller_ip_port_list': ''}, self.load(
             self.let_go(text))['health_manager'])
-        self.assertEqual(['octavia-hmsync[controller]'], yaml.safe_load(text)[
+        self.assertEqual(['octavia-hmsync'], yaml.safe_load(text)[
             'octavia_user_pip_packages'])
 
 

@@ -42,7 +42,7 @@ class TestReleases(base.BaseTestCase):
             release: constraints(release)['octavia'].major
             for release in RELEASES})
         octavia, = [r for r, _ in test_project.read_requirements()[
-            'controller'] if r.name == 'octavia']
+            'requirements.txt'] if r.name == 'octavia']
         self.assertEqual(set(RELEASES.values()), {
             major for major in range(30) if f'{major}.0.0' in
             octavia.specifier} & set(range(max(RELEASES.values()) + 1)))

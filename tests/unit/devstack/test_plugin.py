@@ -179,7 +179,7 @@ class TestStack(PluginTestCase):
         devstack = self.make_node()
         self.assertEqual(
             [f'setup_develop {devstack.dest}/octavia-hmsync '
-             'controller,distributor,ovn',
+             'distributor,ovn',
              'octavia-hmsync db upgrade',
              f'octavia-hmsync {REGISTERED}',
              f'octavia-hmsync {GENERATION}',
@@ -335,7 +335,7 @@ class TestMultinode(PluginTestCase):
         devstack = self.make_node(node='subnode', services='octavia,o-hm')
         self.assertEqual(
             [f'setup_develop {devstack.dest}/octavia-hmsync '
-             'controller,distributor,ovn',
+             'distributor,ovn',
              f'octavia-hmsync {REGISTERED}',
              'octavia-hmsync upgrade check',
              'octavia-hmsync health manager list'], devstack.stack())
