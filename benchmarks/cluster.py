@@ -336,9 +336,9 @@ def _put(vips, vip_id, document):
 
 def _restore(restorer, vips):
     began = time.monotonic()
-    restorer.look()
+    restorer.run_once()
     while not all(vip.is_in_force for vip in vips.list_all()):
-        restorer.look()
+        restorer.run_once()
     return time.monotonic() - began
 
 

@@ -26,7 +26,7 @@ from octavia_hmsync.cluster.db import claim as claim_repo
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.distribution import distributors as ovs_backend
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
 from octavia_hmsync.cluster.distribution import vips as cluster_vips
@@ -248,15 +248,15 @@ class Site(fixtures.Fixture):
         self.manager = self.useFixture(manager)
         number = 2 * self._size
         waiting.wait_for(
-            lambda: len(self.get_sights(sight_repo.UP)) == number,
-            lambda: f'members that are seen: {self.get_sights()} '
+            lambda: len(self.get_probes(probe_repo.UP)) == number,
+            lambda: f'members that are seen: {self.get_probes()} '
                     f'{manager.log_tail()}', 120,
             processes=[manager, *self._distributors])
 
-    def get_sights(self, *states):
+    def get_probes(self, *states):
         """Return what is seen, {(id of a member, who): state}."""
         return {(one.member_id, one.distributor_id): one.state for one in
-                sight_repo.get_of_cluster(self.engine, self.cluster_id)
+                probe_repo.get_of_cluster(self.engine, self.cluster_id)
                 if not states or one.state in states}
 
     def get_active(self):
@@ -288,12 +288,12 @@ class Site(fixtures.Fixture):
                     len(active) != self._size or
                     member.amphora_id in active):
                 raise RuntimeError(f'{each.host} has {found}')
-        sight, = [one for one in sight_repo.get_of_cluster(
+        probe, = [one for one in probe_repo.get_of_cluster(
             self.engine, self.cluster_id) if one.member_id == member.id and
             one.is_active]
         applied = [vip.applied_at for vip in vip_repo.get_of_cluster(
             self.engine, self.cluster_id)]
-        return {'seen_s': sight.changed_at, 'decided_s': member_repo.get(
+        return {'seen_s': probe.changed_at, 'decided_s': member_repo.get(
             self.engine, member.id).updated_at, 'unregistered_s': applied[0],
             'whole_s': max(applied)}
 

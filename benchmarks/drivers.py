@@ -89,9 +89,9 @@ class _OVNVip(vip_.Vip):
                        [backend for backend, state in looked_at
                         if state == document.ACTIVE], **what),
              places.find_places(scene.links, scene.switch, self.addresses)),
-            (plan.make_look(self.id, self.version,
-                            [backend for backend, _state in looked_at],
-                            **what), None)])
+            (plan.make_probe(self.id, self.version,
+                             [backend for backend, _state in looked_at],
+                             **what), None)])
         process.run('ovn-nbctl', '--wait=hv', '--timeout=60',
                     f'--db={self._central.connection("nb")}', 'sync')
 

@@ -25,7 +25,7 @@ from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import due as due_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.distribution import documents
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
 from octavia_hmsync.cluster.keeping import rounds as cluster_rounds
@@ -42,7 +42,7 @@ from tests.cloud import octavia_conf
 from tests.cloud import records as records_
 from tests.cloud import waiting
 
-COLUMNS = ['clusters', 'look', 'due', 'statements', 'rows_read', 'ms',
+COLUMNS = ['clusters', 'probe', 'due', 'statements', 'rows_read', 'ms',
            'cpu_ms']
 PROCESS_COLUMNS = ['clusters', 'seconds', 'statements', 'rows_read', 'cpu_s',
                    'database_cpu_s', 'memory_mb']
@@ -71,8 +71,8 @@ class _Fill:
         distributors = distributor_repo.sync(self._database.engine,
                                              'hmsync_ovs', self._urls)
         observers = [*(row.id for row in distributors),
-                     sight_repo.HEARTBEATS]
-        clusters, members, sights, vips = [], [], [], []
+                     probe_repo.HEARTBEATS]
+        clusters, members, probes, vips = [], [], [], []
         now = types.utcnow_plus(-_HOUR)
         rows = {'load_balancer': [], 'vip': [], 'amphora': []}
         for n in range(number):
@@ -111,7 +111,7 @@ class _Fill:
                     'peer_group': slot // 2, 'state': 'ACTIVE',
                     'mac': cluster_ports.make_mac(cluster_id, member_id),
                     'config_digest': '1', 'idle_timeout': 60})
-                sights += [{'member_id': member_id, 'distributor_id': who,
+                probes += [{'member_id': member_id, 'distributor_id': who,
                             'state': 'UP'} for who in observers]
         records.insert_all(rows)
         with self._database.engine.begin() as connection:
@@ -120,7 +120,7 @@ class _Fill:
                     (models.ClusterMember, members,
                      ('created_at', 'updated_at')),
                     (models.DistributorVIP, vips, ('applied_at',)),
-                    (models.MemberSight, sights, ('changed_at',))):
+                    (models.MemberProbe, probes, ('changed_at',))):
                 connection.execute(
                     sa.insert(model.__table__).values(
                         dict.fromkeys(times, now)), many)
@@ -128,7 +128,7 @@ class _Fill:
             for name in ('load_balancer', 'amphora', *(
                     model.__tablename__ for model in (
                         models.Cluster, models.ClusterMember,
-                        models.DistributorVIP, models.MemberSight))):
+                        models.DistributorVIP, models.MemberProbe))):
                 connection.execute(sa.text(f'ANALYZE TABLE {name}')).all()
 
 
@@ -166,8 +166,8 @@ def _measure_all(engine, number, looks, member_id):
     rounds.look()
     rows = [_measure(engine, number, looks, *what) for what in (
         (ALL, lambda: due_repo.get_due(engine)), (REST, rounds.look))]
-    sight_repo.record(engine, sight_repo.HEARTBEATS, {
-        member_id: sight_repo.Look('DOWN', 'silent')})
+    probe_repo.record(engine, probe_repo.HEARTBEATS, {
+        member_id: probe_repo.Result('DOWN', 'silent')})
     return [*rows, _measure(engine, number, looks, DEATH, rounds.look)]
 
 
@@ -188,7 +188,7 @@ def _measure(engine, number, looks, name, look):
     for _ in range(looks):
         look()
     took, cpu = time.monotonic() - began, time.process_time() - cpu
-    return {'clusters': number, 'look': name, 'due': len(due),
+    return {'clusters': number, 'probe': name, 'due': len(due),
             'statements': len(statements),
             'rows_read': (_count_reads(engine) - reads - own) // looks,
             'ms': took / looks * 1000, 'cpu_ms': cpu / looks * 1000}

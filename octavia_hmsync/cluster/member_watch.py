@@ -2,7 +2,7 @@
 
 """Records which members of clusters the health managers do not hear.
 
-Managers of clusters read it from hmsync_member_sight. Octavia has no part in
+Managers of clusters read it from hmsync_member_probe. Octavia has no part in
 it.
 """
 
@@ -14,18 +14,18 @@ from oslo_log import log as logging
 from oslo_utils import timeutils
 
 from octavia_hmsync.cluster.db import member_health as health_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import shown_status
 from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync.sync.health_manager import hearing
 
 LOG = logging.getLogger(__name__)
 
-# Looks in each heartbeat_timeout.
-_LOOKS = 8
+# Rounds in each heartbeat_timeout.
+_ROUNDS = 8
 
-_HEARD = sight_repo.Look(sight_repo.UP)
-_UNHEARD = sight_repo.Look(sight_repo.UP, 'No health manager could hear it.')
+_HEARD = probe_repo.Result(probe_repo.UP)
+_UNHEARD = probe_repo.Result(probe_repo.UP, 'No health manager could hear it.')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class _Sign:
 
 
 class MemberWatch:
-    """Looks at the members of clusters once per run_once().
+    """Checks the members of clusters once per run_once().
 
     A member is silent if all of this holds: none of its heartbeats was
     recorded for heartbeat_timeout, by the clocks of this controller and of the
@@ -56,13 +56,13 @@ class MemberWatch:
         self._conf = conf
         self._engine = engine
         self._clock = clock
-        self._looked_at = None
+        self._checked_at = None
         # Last heartbeats of members that were not heard for half a
         # heartbeat_timeout, by amphora id.
         self._signs = {}
 
     def run_once(self):
-        """Look at the members, if it is time.
+        """Check the members, if it is time.
 
         :raises DBError: if the database cannot be used.
         """
@@ -70,15 +70,15 @@ class MemberWatch:
             self._lower()
         now = self._clock()
         timeout = self._conf.health_manager.heartbeat_timeout
-        if (self._looked_at is not None and
-                now - self._looked_at < timeout / _LOOKS):
+        if (self._checked_at is not None and
+                now - self._checked_at < timeout / _ROUNDS):
             return
         found = health_repo.scan(self._engine, timeout / 2)
         if found.unmarked:
             self._keep_from_failover(found.unmarked)
-        self._look(found.late, now, timeout)
-        # Only after success: a failed look is repeated at once.
-        self._looked_at = now
+        self._check(found.late, now, timeout)
+        # Only after success: a failed check is repeated at once.
+        self._checked_at = now
 
     def _lower(self):
         for load_balancer_id, status in shown_status.lower(
@@ -94,16 +94,16 @@ class MemberWatch:
                         'row in amphora_health had been changed. It is right '
                         'again.', amphora_id)
 
-    def _look(self, late, now, timeout):
-        if (self._looked_at is None or
-                now - self._looked_at > 3 * timeout / _LOOKS):
+    def _check(self, late, now, timeout):
+        if (self._checked_at is None or
+                now - self._checked_at > 3 * timeout / _ROUNDS):
             # We have not watched meanwhile.
             self._signs = {}
         rows = health_repo.get_late(self._engine, late) if late else []
-        known = {member_id for member_id, look in
-                 sight_repo.get_of_observer(
-                     self._engine, sight_repo.HEARTBEATS).items()
-                 if look.state == sight_repo.DOWN}
+        known = {member_id for member_id, result in
+                 probe_repo.get_of_observer(
+                     self._engine, probe_repo.HEARTBEATS).items()
+                 if result.state == probe_repo.DOWN}
         before, self._signs = self._signs, {}
         silent = []
         for row in rows:
@@ -122,17 +122,17 @@ class MemberWatch:
                      {row.member_id for row in silent if row.id in unheard})
 
     def _record(self, known, silent, unheard):
-        looks = {member_id: _UNHEARD if member_id in unheard else _HEARD
-                 for member_id in known - silent.keys()}
+        results = {member_id: _UNHEARD if member_id in unheard else _HEARD
+                   for member_id in known - silent.keys()}
         for member_id in silent.keys() - known:
-            looks[member_id] = sight_repo.Look(
-                sight_repo.DOWN,
+            results[member_id] = probe_repo.Result(
+                probe_repo.DOWN,
                 f'No heartbeat since {silent[member_id].last_update:%F %T}, '
                 f'though it could have been heard.')
-        if not looks:
+        if not results:
             return
-        changed = sight_repo.record(self._engine, sight_repo.HEARTBEATS,
-                                    looks)
+        changed = probe_repo.record(self._engine, probe_repo.HEARTBEATS,
+                                    results)
         for member_id in changed:
             # Another health manager may have recorded and logged the same.
             if member_id in silent:
@@ -151,4 +151,4 @@ class MemberWatch:
         age_there = row.now - row.last_update
         return (min(age, age_there).total_seconds() >= timeout and
                 now - self._signs[row.id].since >= timeout / 2 - timeout /
-                _LOOKS)
+                _ROUNDS)

@@ -53,8 +53,8 @@ class Cluster(model_base.Base):
     size = sa.Column(sa.Integer, nullable=False)
     # When that was changed last.
     resized_at = sa.Column(types.Timestamp, nullable=True)
-    # When the VIP last moved to another distributor because of sights, or
-    # because the active one did not answer; and for how many seconds sights
+    # When the VIP last moved to another distributor because of probes, or
+    # because the active one did not answer; and for how many seconds probes
     # do not move it again.
     vip_moved_at = sa.Column(types.Timestamp, nullable=True)
     vip_hold = sa.Column(sa.Integer, nullable=True)
@@ -110,13 +110,13 @@ class ClusterMember(model_base.Base):
     updated_at = sa.Column(types.Timestamp, nullable=False)
 
 
-class MemberSight(model_base.Base):
+class MemberProbe(model_base.Base):
     """What a distributor, or the health managers, see of a member."""
 
-    __tablename__ = 'hmsync_member_sight'
+    __tablename__ = 'hmsync_member_probe'
     __table_args__ = (
-        sa.Index('ix_hmsync_member_sight_distributor', 'distributor_id'),
-        sa.Index('ix_hmsync_member_sight_state', 'state'),
+        sa.Index('ix_hmsync_member_probe_distributor', 'distributor_id'),
+        sa.Index('ix_hmsync_member_probe_state', 'state'),
         {'mysql_engine': 'InnoDB'})
 
     member_id = sa.Column(sa.String(36), primary_key=True)

@@ -7,9 +7,9 @@ The tests hold each answer against them, and the documentation is made of them.
 
 import typing
 
-from octavia_hmsync.distributor import look_rules
+from octavia_hmsync.distributor import probe_results
+from octavia_hmsync.distributor import probe_rules
 from octavia_hmsync.distributor import schemas
-from octavia_hmsync.distributor import sights
 
 _Raw = dict[str, typing.Any]
 
@@ -80,17 +80,17 @@ _SUMMARY_FIELDS: dict[str, _Raw] = {
                  'description': 'Whether it was told to answer for the VIP, '
                                 'and has heard another distributor announce '
                                 'it since.'},
-    'looked_at': {'type': 'boolean',
-                  'description': 'Whether its document tells how to look at '
-                                 'members.'},
+    'probed': {'type': 'boolean',
+               'description': 'Whether its document tells how to probe '
+               'members.'},
     'in_force': {'type': 'boolean',
                  'description': 'Whether all of its flows are there.'},
     'error': _nullable('string', description='Why they are not.')}
 
-_SIGHT_FIELDS: dict[str, _Raw] = {
+_PROBE_FIELDS: dict[str, _Raw] = {
     'state': {'type': 'string',
-              'enum': [look_rules.UP, look_rules.DOWN, sights.UNKNOWN,
-                       sights.GONE],
+              'enum': [probe_rules.UP, probe_rules.DOWN, probe_results.UNKNOWN,
+                       probe_results.GONE],
               'description': 'UP answers at a port. DOWN does not, or claimed '
                              'an address of the VIP a short while ago. '
                              'UNKNOWN was not probed yet, as after a start. '
@@ -128,8 +128,8 @@ ERROR: _Raw = {
                                        'version that is there.'}),
     'required': ['error', 'code']}
 
-_SIGHT: _Raw = {
-    **_object(**_SIGHT_FIELDS), 'type': ['object', 'null'],
+_PROBE: _Raw = {
+    **_object(**_PROBE_FIELDS), 'type': ['object', 'null'],
     'description': 'null of a member that is not probed.'}
 
 _CHANGE = _object(
@@ -155,7 +155,7 @@ _VIP_CHANGE: _Raw = {
 ANSWERS: dict[str, _Raw] = {
     'get_versions': _VERSIONS,
     'get_status': _STATUS,
-    'get_sights': _object(
+    'get_probes': _object(
         run={'type': 'string',
              'description': 'Name of the run of the process: the sequence '
                             'begins anew with each.'},
@@ -163,9 +163,9 @@ ANSWERS: dict[str, _Raw] = {
         whole={'type': 'boolean',
                'description': 'Whether it is all there is: what is not in it '
                               'is probed no more.'},
-        sights={'type': 'array', 'items': _object(
+        probes={'type': 'array', 'items': _object(
             vip=schemas.VIP_ID, member={'type': 'string'},
-            **_SIGHT_FIELDS)}),
+            **_PROBE_FIELDS)}),
     'get_traffic': _object(vips={'type': 'array', 'items': _object(
         id=schemas.VIP_ID,
         members={'type': 'array', 'items': _object(**_SENT)})}),
@@ -173,7 +173,7 @@ ANSWERS: dict[str, _Raw] = {
     'get_vip': _object(
         **_SUMMARY_FIELDS, document=schemas.DOCUMENT,
         **{**_COUNTERS_FIELDS, 'members': {
-            'type': 'array', 'items': _object(**_COUNTED, sight=_SIGHT)}},
+            'type': 'array', 'items': _object(**_COUNTED, probe=_PROBE)}},
         change=_VIP_CHANGE),
     'put_vip': _CHANGE,
     'get_statistics': _object(id=schemas.VIP_ID, version=schemas.VERSION,

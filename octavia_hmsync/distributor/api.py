@@ -12,9 +12,9 @@ from oslo_log import log as logging
 from werkzeug import exceptions as http_errors
 
 from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor import probe_results as results_
 from octavia_hmsync.distributor import restore
 from octavia_hmsync.distributor import schemas
-from octavia_hmsync.distributor import sights as sights_
 from octavia_hmsync.distributor import vips as vips_
 from octavia_hmsync import exceptions
 from octavia_hmsync import version
@@ -41,13 +41,13 @@ _Answer = tuple[typing.Any, int]
 
 
 def create_app(vips: vips_.Vips, restorer: restore.Restorer,
-               sights: sights_.Sights, host: str,
+               results: results_.Results, host: str,
                allowed_clients: typing.Collection[str] = (),
                get_expiry: abc.Callable[[], dict[str, float]] = dict,
                ) -> flask.Flask:
     """Make the application.
 
-    :param sights: what is seen of the VIPs' members.
+    :param results: the results of probes of the VIPs' members.
     :param host: name of the node.
     :param allowed_clients: common names of certificates, in lower case; any
                             that TLS accepts if empty.
@@ -56,11 +56,11 @@ def create_app(vips: vips_.Vips, restorer: restore.Restorer,
     app = flask.Flask('octavia_hmsync.distributor', static_folder=None)
     app.config['MAX_CONTENT_LENGTH'] = _LONGEST
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    api = _API(vips, restorer, sights, host, get_expiry)
+    api = _API(vips, restorer, results, host, get_expiry)
     for method, path, function in (
             ('GET', '/', api.get_versions),
             ('GET', '/v1/status', api.get_status),
-            ('GET', '/v1/sights', api.get_sights),
+            ('GET', '/v1/probes', api.get_probes),
             ('GET', '/v1/traffic', api.get_traffic),
             ('GET', '/v1/vips', api.list_vips),
             ('GET', '/v1/vips/<vip_id>', api.get_vip),
@@ -80,12 +80,12 @@ def create_app(vips: vips_.Vips, restorer: restore.Restorer,
 class _API:
 
     def __init__(self, vips: vips_.Vips, restorer: restore.Restorer,
-                 sights: sights_.Sights, host: str,
+                 results: results_.Results, host: str,
                  get_expiry: abc.Callable[[], dict[str, float]]) -> None:
         self._vips = vips
         self._get_expiry = get_expiry
         self._restorer = restorer
-        self._sights = sights
+        self._results = results
         self._host = host
 
     def get_versions(self) -> typing.Any:
@@ -112,16 +112,16 @@ class _API:
             'unknown': [vip.id for vip in all_vips if not vip.document],
             'certificates': self._get_expiry()}
 
-    def get_sights(self) -> typing.Any:
+    def get_probes(self) -> typing.Any:
         query = _read_query('run', 'after', 'timeout')
         run = query.get('run')
-        news = self._sights.read(
+        news = self._results.read(
             run, _to_number(query, 'after', schemas.MAX_VERSION),
             _to_number(query, 'timeout', schemas.MAX_WAIT))
         return {'run': news.run, 'sequence': news.sequence,
-                'whole': news.is_whole, 'sights': [
-                    {'vip': sight.vip_id, 'member': sight.member_id,
-                     **_show_sight(sight)} for sight in news.sights]}
+                'whole': news.is_whole, 'probes': [
+                    {'vip': result.vip_id, 'member': result.member_id,
+                     **_show_probe(result)} for result in news.results]}
 
     def get_traffic(self) -> typing.Any:
         return {'vips': [{'id': vip_id, 'members': [
@@ -137,10 +137,10 @@ class _API:
         if vip.document is None:
             raise exceptions.UnknownVip(f'VIP {vip_id}: {vip.error}')
         counted = self._count(vip.id, vip.document)
-        seen = self._sights.get_of_vip(vip.id)
+        probed = self._results.get_of_vip(vip.id)
         for member in counted['members']:
-            sight = seen.get(member['id'])
-            member['sight'] = _show_sight(sight) if sight else None
+            result = probed.get(member['id'])
+            member['probe'] = _show_probe(result) if result else None
         change = self._vips.describe_change(vip.id)
         return {**self._summarize(vip), 'document': vip.document.to_dict(),
                 **counted, 'change': change and {
@@ -186,7 +186,7 @@ class _API:
                 'active': (document.active and not vip.has_left if document
                            else None),
                 'has_left': vip.has_left,
-                'looked_at': bool(document and document.look),
+                'probed': bool(document and document.probe),
                 'in_force': vip.is_in_force, 'error': vip.error}
 
     def _count(self, vip_id: str,
@@ -200,9 +200,9 @@ class _API:
             'claims': counted['claims']}
 
 
-def _show_sight(sight: sights_.Sight) -> dict[str, typing.Any]:
-    return {'state': sight.state, 'error': sight.error,
-            'since': round(sight.since, 3)}
+def _show_probe(result: results_.Result) -> dict[str, typing.Any]:
+    return {'state': result.state, 'error': result.error,
+            'since': round(result.since, 3)}
 
 
 def _read_query(*names: str) -> typing.Mapping[str, str]:

@@ -159,9 +159,9 @@ class Client:
                 f'({type(e).__name__}): see whether this release can speak '
                 f'to its release') from e
 
-    def get_sights(self, run: str | None = None, after: int = 0,
+    def get_probes(self, run: str | None = None, after: int = 0,
                    timeout: int = 0) -> _Answer:
-        """Return what is seen of members, and has changed since.
+        """Return the results of probes of members that changed.
 
         :param run: the run of the previous answer; None for everything.
         :param after: the sequence of the previous answer.
@@ -169,15 +169,15 @@ class Client:
         """
         query = {'after': after, 'timeout': timeout}
         answer: _Answer = self._ask(
-            'GET', self._path('sights') + '?' + urllib.parse.urlencode(
+            'GET', self._path('probes') + '?' + urllib.parse.urlencode(
                 query if run is None else {**query, 'run': run}),
-            ('run', 'sequence', 'whole', 'sights'), wait=timeout)
+            ('run', 'sequence', 'whole', 'probes'), wait=timeout)
         return answer
 
     def put_vip(self, vip_id: str, document: doc.Document) -> bool:
         """Put a document in force; repeating it does no harm.
 
-        A distributor of an older release gets no peers, looks or partners, if
+        A distributor of an older release gets no peers, probes or partners, if
         it does not know them.
 
         :param vip_id: id of the cluster.

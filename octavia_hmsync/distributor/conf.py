@@ -68,17 +68,17 @@ OPTS = [
                help='Seconds that a client may be silent for while it makes '
                     'a request. A larger value tolerates a worse network, '
                     'and lets each that hangs keep a thread for longer.'),
-    cfg.FloatOpt('look_interval', default=1, min=0, max=60,
+    cfg.FloatOpt('probe_interval', default=1, min=0, max=60,
                  advanced=True,
-                 help='Seconds between two looks at the front end of each '
+                 help='Seconds between two probes of the front end of each '
                       'member: a SYN to a port that it serves, taken back '
                       'when it answers. 0 for none: then only health '
                       'managers tell that a member is dead. A smaller value '
                       'finds it sooner; 1000 members each second take some '
                       'of a processor.'),
-    cfg.IntOpt('look_misses', default=2, min=1, max=100,
+    cfg.IntOpt('probe_misses', default=2, min=1, max=100,
                advanced=True,
-               help='After how many looks in a row without an answer a '
+               help='After how many probes in a row without an answer a '
                     'member is told to be DOWN. The second one follows at '
                     'once. A larger value tolerates members that stop for '
                     'a moment, and finds dead ones later.'),
@@ -87,7 +87,7 @@ OPTS = [
                  help='Seconds after which the haproxy of a member hangs, and '
                       'the member is told to be DOWN, that has taken a '
                       'connection to its peers port (TCP 1025) and answered '
-                      'nothing, while its system answers looks. 0 for never: '
+                      'nothing, while its system answers probes. 0 for never: '
                       'then it is not asked. A smaller value finds it sooner, '
                       'and may take one for it that is merely busy: with '
                       'its processor shared by six others, haproxy was seen '

@@ -82,8 +82,8 @@ class Peer:
 
 
 @dataclasses.dataclass(frozen=True)
-class Look:
-    """How the front ends of members are looked at.
+class Probe:
+    """How the front ends of members are probed.
 
     :ivar addresses: of the distributor's own port, IPv4 before IPv6.
     :ivar ports: TCP ports that all members serve, in order.
@@ -113,7 +113,7 @@ class Document:
     :ivar members: by slot.
     :ivar partners: MAC addresses of the ports of other distributors for it,
                     in order.
-    :ivar look: how to look at them; None if nobody does.
+    :ivar probe: how to probe them; None if they are not probed.
     """
 
     version: int
@@ -125,7 +125,7 @@ class Document:
     pin_timeout: int
     members: tuple[Member, ...]
     partners: tuple[str, ...] = ()
-    look: Look | None = None
+    probe: Probe | None = None
 
     def to_dict(self) -> dict[str, typing.Any]:
         """Return it as JSON has it."""
@@ -136,13 +136,13 @@ class Document:
                'partners': list(self.partners)}
         if not self.partners:
             del raw['partners']
-        del raw['look']
-        if self.look is not None:
-            raw['look'] = {'addresses': list(self.look.addresses),
-                           'ports': list(self.look.ports)}
-            if self.look.peers:
-                raw['look']['peers'] = [dataclasses.asdict(peer)
-                                        for peer in self.look.peers]
+        del raw['probe']
+        if self.probe is not None:
+            raw['probe'] = {'addresses': list(self.probe.addresses),
+                            'ports': list(self.probe.ports)}
+            if self.probe.peers:
+                raw['probe']['peers'] = [dataclasses.asdict(peer)
+                                         for peer in self.probe.peers]
         return raw
 
 
@@ -162,15 +162,15 @@ def parse(raw: object) -> Document:
     port = Port(**{**fields['port'], 'mac': fields['port']['mac'].lower()})
     partners = tuple(sorted(mac.lower()
                             for mac in fields.get('partners', ())))
-    look = fields.get('look') and Look(
-        _sort(fields['look']['addresses']),
-        tuple(sorted(fields['look']['ports'])),
+    probe = fields.get('probe') and Probe(
+        _sort(fields['probe']['addresses']),
+        tuple(sorted(fields['probe']['ports'])),
         tuple(sorted((Peer(**{**peer, 'address': str(ipaddress.ip_address(
-            peer['address']))}) for peer in fields['look'].get('peers', ())),
+            peer['address']))}) for peer in fields['probe'].get('peers', ())),
             key=lambda peer: peer.id)))
     document = Document(**{
         **fields, 'addresses': _sort(fields['addresses']), 'port': port,
-        'members': members, 'partners': partners, 'look': look})
+        'members': members, 'partners': partners, 'probe': probe})
     _check_uniqueness(document)
     return document
 
@@ -212,7 +212,7 @@ def check_transition(raw: object) -> dict[str, typing.Any]:
 def is_due(document: Document, in_force: Document | None) -> bool:
     """Tell whether a document is to be put in force.
 
-    How members are looked at changes nothing for anybody's traffic: a document
+    How members are probed changes nothing for anybody's traffic: a document
     of the same version may tell it, and one that does not takes nothing back.
 
     :param document: the one that came.
@@ -223,8 +223,8 @@ def is_due(document: Document, in_force: Document | None) -> bool:
     if in_force is None or document.version > in_force.version:
         return True
     if document.version == in_force.version and dataclasses.replace(
-            document, look=in_force.look) == in_force:
-        return document.look not in (None, in_force.look)
+            document, probe=in_force.probe) == in_force:
+        return document.probe not in (None, in_force.probe)
     if document.version == in_force.version:
         raise exceptions.VersionConflict(
             f'version {document.version} is in force with other content: '
@@ -235,8 +235,8 @@ def is_due(document: Document, in_force: Document | None) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class LookPair:
-    """Between which addresses members are looked at.
+class ProbePair:
+    """Between which addresses members are probed.
 
     :ivar vip: of the VIP.
     :ivar own: of the distributor.
@@ -246,36 +246,36 @@ class LookPair:
     own: str
 
 
-def choose_look(document: Document) -> LookPair | None:
-    """Choose the addresses with which members are looked at.
+def choose_probe(document: Document) -> ProbePair | None:
+    """Choose the addresses with which members are probed.
 
     :returns: a pair of one family that is likely to be in one subnet, as a
-              member answers by its gateway otherwise; None if nobody looks.
+              member answers by its gateway otherwise; None without probes.
     """
-    if document.look is None:
+    if document.probe is None:
         return None
     pairs = [(vip, own) for vip in map(ipaddress.ip_address,
                                        document.addresses)
-             for own in map(ipaddress.ip_address, document.look.addresses)
+             for own in map(ipaddress.ip_address, document.probe.addresses)
              if vip.version == own.version]
     if not pairs:
         return None
     vip, own = min(pairs, key=lambda pair: (
         pair[0].version, (int(pair[0]) ^ int(pair[1])).bit_length()))
-    return LookPair(str(vip), str(own))
+    return ProbePair(str(vip), str(own))
 
 
 def choose_peers(document: Document,
-                 pair: LookPair | None) -> dict[str, Peer]:
+                 pair: ProbePair | None) -> dict[str, Peer]:
     """Return where members are called, by id.
 
-    :param pair: with which they are looked at; those of another family are
+    :param pair: with which they are probed; those of another family are
                  not called.
     """
-    if pair is None or document.look is None:
+    if pair is None or document.probe is None:
         return {}
     version = ipaddress.ip_address(pair.own).version
-    return {peer.id: peer for peer in document.look.peers
+    return {peer.id: peer for peer in document.probe.peers
             if ipaddress.ip_address(peer.address).version == version}
 
 
@@ -382,15 +382,15 @@ def show(value: object) -> str:
 
 def _check_uniqueness(document: Document) -> None:
     _check_unique('addresses', document.addresses)
-    if document.look:
-        _check_unique('look.addresses', document.look.addresses)
-        _check_unique('look.ports', document.look.ports)
-        _check_unique('look.peers: id',
-                      [peer.id for peer in document.look.peers])
-        for address in document.look.addresses:
+    if document.probe:
+        _check_unique('probe.addresses', document.probe.addresses)
+        _check_unique('probe.ports', document.probe.ports)
+        _check_unique('probe.peers: id',
+                      [peer.id for peer in document.probe.peers])
+        for address in document.probe.addresses:
             if address in document.addresses:
                 raise exceptions.InvalidDocument(
-                    f'look.addresses: {address} is one of the VIP, and no '
+                    f'probe.addresses: {address} is one of the VIP, and no '
                     f'member would answer to it')
     members = document.members
     _check_unique('members: slot', [member.slot for member in members])

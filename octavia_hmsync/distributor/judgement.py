@@ -11,7 +11,7 @@ from collections import abc
 import dataclasses
 
 from octavia_hmsync.distributor import document as doc
-from octavia_hmsync.distributor import look_rules
+from octavia_hmsync.distributor import probe_rules
 
 # Seconds for which a member must be DOWN, and for which controllers must have
 # been silent: a controller that has just spoken may know of the member.
@@ -67,12 +67,12 @@ def choose_left_out(members: abc.Iterable[doc.Member],
     for member_id in active:
         state, since = states.get(member_id, (None, now))
         if member_id in before:
-            if not (state == look_rules.UP and now - since >= UP_FOR):
+            if not (state == probe_rules.UP and now - since >= UP_FOR):
                 chosen.add(member_id)
-        elif (state == look_rules.DOWN and now - since >= DOWN_FOR and
+        elif (state == probe_rules.DOWN and now - since >= DOWN_FOR and
               (told_at < since or now - told_at >= TOLD_FOR)):
             chosen.add(member_id)
-    if all(states.get(member_id, (None, 0))[0] != look_rules.UP
+    if all(states.get(member_id, (None, 0))[0] != probe_rules.UP
            for member_id in active if member_id not in chosen):
         # It may be this distributor that is cut off from all members.
         return frozenset(before).intersection(active)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether Open vSwitch loses packets, and perhaps looks among them.
+"""Whether Open vSwitch loses packets, and perhaps probes among them.
 
 With much traffic Open vSwitch drops packets while ovs-vswitchd is too busy.
 That says nothing about members, nor that another distributor would see more.
@@ -9,7 +9,7 @@ That says nothing about members, nor that another distributor would see more.
 from collections import abc
 import math
 
-# In shares of the interval between two looks: how long a loss counts, and how
+# In shares of the interval between two probes: how long a loss counts, and how
 # long a reading.
 _COUNTS = 5
 _FRESH = 0.4
@@ -19,7 +19,7 @@ class Losses:
     """Reads the losses when there is doubt. For one thread only.
 
     :param count: returns how many packets were lost so far, None if unknown.
-    :param interval: seconds between two looks at a member.
+    :param interval: seconds between two probes of a member.
     :param clock: seconds.
     """
 

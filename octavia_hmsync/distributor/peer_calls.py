@@ -9,7 +9,7 @@ that it does not understand, and closes the connection. No connection limit
 applies there, and the tenant sees nothing in logs or counters.
 
 A busy haproxy answers late. So haproxy hangs only if it accepted a call and
-has sent nothing for long. If the system's answers to looks come through
+has sent nothing for long. If the system's answers to probes come through
 meanwhile, an answer of haproxy, which the system repeats, would come as well.
 If nothing answers at that port, for example because of a security group, the
 state is unknown.
@@ -18,8 +18,8 @@ state is unknown.
 from collections import abc
 import dataclasses
 
-from octavia_hmsync.distributor import look_frames
-from octavia_hmsync.distributor import look_rules
+from octavia_hmsync.distributor import probe_frames
+from octavia_hmsync.distributor import probe_rules
 
 # No version of the peers protocol begins with it.
 HELLO = b'\n'
@@ -42,13 +42,13 @@ class Call:
     :ivar is_answered: whether haproxy has sent anything.
     """
 
-    first: look_frames.Segment
+    first: probe_frames.Segment
     is_taken: bool = False
     is_done: bool = False
     is_answered: bool = False
     repeats: int = 0
 
-    def take(self, answer: look_frames.Segment) -> list[bytes]:
+    def take(self, answer: probe_frames.Segment) -> list[bytes]:
         """Take a segment from the member.
 
         :returns: the frames to send to it.
@@ -59,32 +59,32 @@ class Call:
                 (answer.source_mac, answer.target_port) !=
                 (self.first.target_mac, self.first.source_port)):
             return []
-        if answer.flags & look_frames.RST:
+        if answer.flags & probe_frames.RST:
             self.is_done = True
-        elif not answer.flags & look_frames.ACK:
+        elif not answer.flags & probe_frames.ACK:
             return []
-        elif answer.flags & look_frames.SYN:
+        elif answer.flags & probe_frames.SYN:
             if (answer.acknowledged == said % 2 ** 32 and
                     self.repeats < _REPEATS):
                 self.repeats += 1
                 return [self._speak(answer).to_frame()]
         elif answer.acknowledged == heard % 2 ** 32:
             self.is_taken = True
-            if answer.payload or answer.flags & look_frames.FIN:
+            if answer.payload or answer.flags & probe_frames.FIN:
                 self.is_done = self.is_answered = True
-                return [look_frames.make_reset(answer).to_frame()]
+                return [probe_frames.make_reset(answer).to_frame()]
         return []
 
-    def _speak(self, answer: look_frames.Segment) -> look_frames.Segment:
+    def _speak(self, answer: probe_frames.Segment) -> probe_frames.Segment:
         return dataclasses.replace(
             self.first, sequence=answer.acknowledged,
             acknowledged=(answer.sequence + 1) % 2 ** 32,
-            flags=look_frames.ACK | look_frames.PSH, payload=HELLO)
+            flags=probe_frames.ACK | probe_frames.PSH, payload=HELLO)
 
     def end(self) -> bytes:
         """Return the frame that resets it."""
         return dataclasses.replace(
-            self.first, flags=look_frames.RST, sequence=(
+            self.first, flags=probe_frames.RST, sequence=(
                 self.first.sequence + 1 + len(HELLO)) % 2 ** 32).to_frame()
 
 
@@ -129,7 +129,7 @@ class Calls:
                         if key in member_ids}
 
     def call(self, member_id: str, now: float,
-             make_syn: abc.Callable[[str], look_frames.Segment]
+             make_syn: abc.Callable[[str], probe_frames.Segment]
              ) -> list[bytes]:
         """Call a member, if it is due.
 
@@ -151,7 +151,7 @@ class Calls:
             frames.append(one.call.first.to_frame())
         return frames
 
-    def take(self, member_id: str, answer: look_frames.Segment,
+    def take(self, member_id: str, answer: probe_frames.Segment,
              now: float) -> list[bytes]:
         """Take a segment from the peers port of a member.
 
@@ -165,7 +165,7 @@ class Calls:
             return frames
         # A process that refuses it is not the one that hung.
         one.hits += 1
-        if not one.call.is_answered or one.hits >= look_rules.HITS:
+        if not one.call.is_answered or one.hits >= probe_rules.HITS:
             one.is_hung = False
         self._end(one, now)
         if one.is_hung:

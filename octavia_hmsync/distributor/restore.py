@@ -20,7 +20,7 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# Rounds between two looks for bridges of no known VIP.
+# Rounds between two searches for bridges of no known VIP.
 _STRAY_ROUNDS = 30
 # Seconds, above what a call of Open vSwitch may take: a round that takes
 # longer than this is hanging.
@@ -50,7 +50,7 @@ class Health:
 
 
 class Restorer:
-    """A thread that looks again and again.
+    """A thread that checks again and again.
 
     :param vips: the Vips.
     :param interval: seconds between two rounds.
@@ -63,8 +63,8 @@ class Restorer:
         self._interval = interval
         self._clock = clock
         self._stopping = threading.Event()
-        self._health = Health(None, 'not looked at yet since the start')
-        self._looked_at = clock()
+        self._health = Health(None, 'not checked yet since the start')
+        self._checked_at = clock()
         self._said: str | None = None
         self._failed: frozenset[str] = frozenset()
         self._rounds = 0
@@ -84,8 +84,8 @@ class Restorer:
         self._thread.join(timeout)
 
     def get_health(self) -> Health:
-        """Return how Open vSwitch was when it was last looked at."""
-        seconds = self._clock() - self._looked_at
+        """Return how Open vSwitch was when it was last checked."""
+        seconds = self._clock() - self._checked_at
         if seconds > _HANGING + self._interval:
             return Health(None, f'Open vSwitch has not answered for '
                                 f'{seconds:.0f} s')
@@ -94,17 +94,17 @@ class Restorer:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self.look()
+                self.run_once()
             except Exception:
-                LOG.exception('A round of looking after the VIPs failed. The '
+                LOG.exception('A round of checking the VIPs failed. The '
                               'next one begins in %s s.', self._interval)
             self._stopping.wait(self._interval)
 
-    def look(self) -> None:
+    def run_once(self) -> None:
         """Do one round."""
         try:
             version = self._vips.check()
-            self._note(Health(version, None, self._vips.look_at_load()))
+            self._note(Health(version, None, self._vips.measure_load()))
             lost = self._vips.mark_lost()
             if lost:
                 LOG.warning(
@@ -117,7 +117,7 @@ class Restorer:
         except exceptions.VswitchUnavailable as e:
             self._note(Health(None, str(e)))
         finally:
-            self._looked_at = self._clock()
+            self._checked_at = self._clock()
 
     def _follow_all(self) -> None:
         # The VIP that failed last is last in turn, so that it delays no other.
@@ -134,7 +134,7 @@ class Restorer:
             error = self._follow(vip_id)
             in_a_row = 0 if error is None else in_a_row + 1
             # It lives.
-            self._looked_at = self._clock()
+            self._checked_at = self._clock()
             return error
 
         with futures.ThreadPoolExecutor(
@@ -148,7 +148,7 @@ class Restorer:
         if self._stopping.is_set():
             return
         if done:
-            LOG.info('%d VIPs were looked over in %.1f s and are in force.',
+            LOG.info('%d VIPs were checked in %.1f s and are in force.',
                      done, self._clock() - started)
         self._failed = frozenset(failed)
         self._say_failed(failed, len(due) - done)

@@ -22,9 +22,9 @@ MAX_PARTNERS = 3
 # is told of.
 MAX_FORMERS = 4
 MAX_PINS = 20000
-# Of one node, in the subnets of a VIP, and listeners that are looked at.
-MAX_LOOK_ADDRESSES = 10
-MAX_LOOK_PORTS = 16
+# Of one node, in the subnets of a VIP, and listeners that are probed.
+MAX_PROBE_ADDRESSES = 10
+MAX_PROBE_PORTS = 16
 # Seconds that a controller may wait for news.
 MAX_WAIT = 60
 
@@ -88,22 +88,22 @@ PORT: Schema = {
              'description': 'That of the network.'}),
     'title': 'Port'}
 
-LOOK: Schema = {
+PROBE: Schema = {
     **_object(
         addresses={'type': 'array', 'minItems': 1,
-                   'maxItems': MAX_LOOK_ADDRESSES,
+                   'maxItems': MAX_PROBE_ADDRESSES,
                    'items': {'type': 'string', 'format': 'ip'},
                    'description': 'Those of the port of this distributor '
                                   'itself: members answer to them.'},
-        ports={'type': 'array', 'minItems': 1, 'maxItems': MAX_LOOK_PORTS,
+        ports={'type': 'array', 'minItems': 1, 'maxItems': MAX_PROBE_PORTS,
                'items': {'type': 'integer', 'minimum': 1, 'maximum': 65535},
                'description': 'TCP ports that all members serve.'}),
-    'title': 'Look',
+    'title': 'Probe',
     'description': 'How the front ends of members are probed; without it they '
                    'are not. It may change without a new version.'}
 
 # It may be left out.
-LOOK['properties']['peers'] = {
+PROBE['properties']['peers'] = {
     'type': 'array', 'maxItems': MAX_SLOT + 1, 'items': _object(
         id={**_ID, 'description': 'The id of the amphora.'},
         address={'type': 'string', 'format': 'ip',
@@ -185,4 +185,4 @@ DOCUMENT['properties']['partners'] = {
     'description': 'The MAC addresses of the ports of the other distributors '
                    'of this VIP: they are told of pins, and are believed '
                    'what they tell.'}
-DOCUMENT['properties']['look'] = LOOK
+DOCUMENT['properties']['probe'] = PROBE

@@ -23,9 +23,9 @@ from stevedore import exception as stevedore_errors
 
 from octavia_hmsync.distributor import api
 from octavia_hmsync.distributor import conf as distributor_conf
-from octavia_hmsync.distributor import looker
+from octavia_hmsync.distributor import probe_results
+from octavia_hmsync.distributor import prober
 from octavia_hmsync.distributor import restore
-from octavia_hmsync.distributor import sights
 from octavia_hmsync.distributor import store
 from octavia_hmsync.distributor import tls
 from octavia_hmsync.distributor import vips
@@ -111,7 +111,7 @@ def check(conf: cfg.ConfigOpts) -> None:
 
 
 class Server(base.BaseApplication):
-    """The REST API, the thread that restores, and the thread that looks.
+    """The REST API, the thread that restores, and the thread that probes.
 
     :raises InvalidConfiguration: if it cannot be used.
     """
@@ -120,9 +120,9 @@ class Server(base.BaseApplication):
         self._conf = conf
         self._contexts = tls.Contexts(conf)
         self._restorer: restore.Restorer | None = None
-        self._looker: looker.Looker | None = None
+        self._prober: prober.Prober | None = None
         self._vips: vips.Vips | None = None
-        self._sights: sights.Sights | None = None
+        self._results: probe_results.Results | None = None
         super().__init__()
 
     def load_config(self) -> None:
@@ -167,12 +167,12 @@ class Server(base.BaseApplication):
         self._vips = all_vips
         self._restorer = restore.Restorer(all_vips, options.restore_interval)
         # Clients that wait for news take threads away from others.
-        self._sights = sights.Sights(options.threads // 2)
-        self._looker = looker.Looker(all_vips, self._sights,
-                                     options.look_interval,
-                                     options.look_misses,
+        self._results = probe_results.Results(options.threads // 2)
+        self._prober = prober.Prober(all_vips, self._results,
+                                     options.probe_interval,
+                                     options.probe_misses,
                                      patience=options.hang_timeout)
-        return api.create_app(all_vips, self._restorer, self._sights,
+        return api.create_app(all_vips, self._restorer, self._results,
                               distributor_conf.get_host(self._conf),
                               options.allowed_clients,
                               lambda: self._contexts.expiry)
@@ -188,19 +188,19 @@ class Server(base.BaseApplication):
         # In a thread: it waits for a lock that the main thread may hold.
         signal.signal(signal.SIGHUP, lambda _number, _frame: threading.Thread(
             target=self._contexts.reload, daemon=True).start())
-        if (self._restorer and self._looker and self._sights and
+        if (self._restorer and self._prober and self._results and
                 self._vips):
-            self._sights.end_when(lambda: not worker.alive)
+            self._results.end_when(lambda: not worker.alive)
             self._vips.start()
             self._restorer.start()
-            self._looker.start()
+            self._prober.start()
         LOG.info('The distributor %s serves at port %s.',
                  distributor_conf.get_host(self._conf),
                  self._conf[distributor_conf.GROUP].bind_port)
 
     def _end(self, _arbiter: object, _worker: object) -> None:
-        if self._looker:
-            self._looker.stop(_GRACE)
+        if self._prober:
+            self._prober.stop(_GRACE)
         if self._restorer:
             self._restorer.stop(_GRACE)
         if self._vips:

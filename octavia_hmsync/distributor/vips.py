@@ -133,7 +133,7 @@ class Backend(typing.Protocol):
     def has_lost_flows(self) -> abc.Iterable[str]:
         """Return the ids of those whose apply() is undone."""
 
-    def look_at_load(self) -> dict[str, typing.Any]:
+    def measure_load(self) -> dict[str, typing.Any]:
         """Keep within its bounds; return what /v1/status has of them.
 
         Called again and again.
@@ -192,7 +192,7 @@ class Vips:
         self._unread = set(kept.list_set_aside()) - set(self._entries)
         # Of those whose entry the data plane does not follow: why.
         self._pending: dict[str, str] = dict.fromkeys(
-            self._entries, 'not looked at yet since the start')
+            self._entries, 'not checked yet since the start')
         self._stray: set[str] = set()
         # What is done without being told, and of which VIPs it is not yet.
         self._own: dict[str, judgement.Own] = {
@@ -416,15 +416,15 @@ class Vips:
                            'Open vSwitch has it, and nobody remembers it')
         return None
 
-    def list_looked_at(self) -> dict[str, tuple[doc.Document, bool]]:
-        """Return VIPs whose members are to be looked at.
+    def list_probed(self) -> dict[str, tuple[doc.Document, bool]]:
+        """Return VIPs whose members are to be probed.
 
         :returns: {id: (document, whether the data plane follows it)}.
         """
         with self._guard:
             return {vip_id: (entry.document, vip_id not in self._pending)
                     for vip_id, entry in self._entries.items()
-                    if isinstance(entry, store.Vip) and entry.document.look}
+                    if isinstance(entry, store.Vip) and entry.document.probe}
 
     def dial(self, vip_id: str) -> Line:
         """Connect to what forwards the packets of a VIP.
@@ -502,13 +502,13 @@ class Vips:
         """
         return str(self._backend.check())
 
-    def look_at_load(self) -> dict[str, typing.Any]:
+    def measure_load(self) -> dict[str, typing.Any]:
         """Keep the data plane within its bounds.
 
         :returns: how much there is, and may be, as of /v1/status.
         :raises VswitchUnavailable: if it does not work.
         """
-        return self._backend.look_at_load()
+        return self._backend.measure_load()
 
     def mark_lost(self) -> abc.Collection[str]:
         """Note whose flows are gone.

@@ -48,8 +48,8 @@ from octavia_hmsync.sync.rules import timing
 from octavia_hmsync.sync.rules import trial
 from tests.db_cases.cluster import calls as cluster_calls
 from tests.db_cases.cluster import instance_calls
-from tests.db_cases.cluster import look_calls
 from tests.db_cases.cluster import manager_calls
+from tests.db_cases.cluster import member_facts_calls
 from tests.db_cases.image import calls as image_calls
 from tests.db_cases import order as order_cases
 
@@ -75,7 +75,7 @@ def public_functions():
 
 # Pairs of a function and the name of a method of Calls.
 CALLS = [*image_calls.CALLS, *cluster_calls.CALLS, *manager_calls.CALLS,
-         *look_calls.CALLS, *instance_calls.CALLS]
+         *member_facts_calls.CALLS, *instance_calls.CALLS]
 
 
 def _call(function):
@@ -89,7 +89,7 @@ def _call(function):
     return add
 
 
-class Calls(look_calls.LookCalls, manager_calls.ManagerCalls,
+class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
             instance_calls.InstanceCalls, image_calls.ImageCalls):
     """Each has at least two rows to change, and one to leave alone."""
 

@@ -10,7 +10,7 @@ from benchmarks import cluster
 from benchmarks import deaths
 from benchmarks import keeper
 from benchmarks import libraries
-from benchmarks import looks
+from benchmarks import probes
 from benchmarks import rollout
 from benchmarks import steady
 from benchmarks import sync
@@ -141,7 +141,7 @@ class TestDeaths(base.BaseTestCase):
 class TestLooks(base.BaseTestCase):
 
     def test_all_are_seen(self):
-        row = looks.measure(2, seconds=1, settle=4)
+        row = probes.measure(2, seconds=1, settle=4)
         self.assertEqual((8, 0), (row['up'], row['false_down']))
         # Which is when it gives up.
         self.assertLess(row['told_s'], 30)
@@ -158,7 +158,7 @@ class TestUpdate(base.BaseTestCase):
 class TestKeeper(base.BaseTestCase):
 
     def test_rows_do_not_grow_with_the_clusters_at_rest(self):
-        small, large = ({row['look']: row for row in
+        small, large = ({row['probe']: row for row in
                          keeper.measure(number, looks=3)}
                         for number in (150, 450))
         for row in (small, large):

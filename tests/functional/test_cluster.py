@@ -2,7 +2,7 @@
 
 """A load balancer on a cluster, from its creation to its end."""
 
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from tests.functional import clusters
 
 
@@ -12,10 +12,10 @@ class TestCluster(clusters.ClusterTestCase):
         """Wait until both distributors see all members."""
         self.cloud.wait_for(
             lambda: [row['state'] for row in
-                     self.rows('hmsync_member_sight')
-                     if row['distributor_id'] != sight_repo.HEARTBEATS
+                     self.rows('hmsync_member_probe')
+                     if row['distributor_id'] != probe_repo.HEARTBEATS
                      ] == ['UP'] * size * len(self.cloud.distributors),
-            lambda: f'sights: {self.rows("hmsync_member_sight")}, '
+            lambda: f'probes: {self.rows("hmsync_member_probe")}, '
             f'{self.rows("hmsync_cluster")}, '
             f'{self.rows("hmsync_distributor_vip")}', 120)
 

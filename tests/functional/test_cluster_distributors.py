@@ -59,7 +59,7 @@ class TestDistributors(distributors.DistributorTestCase):
 
     def look(self):
         self.now += 100
-        return self.watch.look()
+        return self.watch.run_once()
 
     def documents(self):
         """What is in force, by the name of the distributor."""

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.db import models
 from tests.cloud import database
 from tests.cloud import records
@@ -230,9 +230,9 @@ class SilenceCase(ClusterHealthCase):
         return lb, manager, other
 
     def silent(self):
-        return {member_id for member_id, look in sight_repo.get_of_observer(
-            self.engine, sight_repo.HEARTBEATS).items()
-            if look.state == sight_repo.DOWN}
+        return {member_id for member_id, look in probe_repo.get_of_observer(
+            self.engine, probe_repo.HEARTBEATS).items()
+            if look.state == probe_repo.DOWN}
 
     def busy(self):
         return {row['amphora_id']: bool(row['busy'])

@@ -7,7 +7,7 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from tests.cloud import controllers
 from tests.cloud import database
@@ -66,9 +66,9 @@ class TestClusterManager(base.FunctionalTestCase):
     def die(self, member_id):
         """Have nobody see anything of a member."""
         self.keep_alive()
-        for who in (self.distributor.id, sight_repo.HEARTBEATS):
-            sight_repo.record(self.engine, who, {
-                each: sight_repo.Look('DOWN' if each == member_id else 'UP')
+        for who in (self.distributor.id, probe_repo.HEARTBEATS):
+            probe_repo.record(self.engine, who, {
+                each: probe_repo.Result('DOWN' if each == member_id else 'UP')
                 for each in 'ab'})
 
     def states(self):

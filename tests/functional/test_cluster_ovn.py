@@ -9,7 +9,7 @@ import threading
 
 import fixtures
 
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.distribution.ovn import balancers
 from octavia_hmsync.cluster.distribution.ovn import connections
 from octavia_hmsync.cluster.distribution.ovn import nat
@@ -301,7 +301,7 @@ class TestNorthbound(fakes.OVNTestCase):
                                   nat.find_distributed, self.conf)
             self.assertIn(remote, str(e))
 
-    def test_sights(self):
+    def test_probes(self):
         """What ovn-controller would write of members."""
         self.add()
         self.look()
@@ -313,10 +313,10 @@ class TestNorthbound(fakes.OVNTestCase):
                 'Service_Monitor').split():
             process.run(*sbctl, 'set', 'Service_Monitor', uuid,
                         'status=offline')
-        self.addCleanup(self.sights.stop, 10)
-        self.sights.run_once()
+        self.addCleanup(self.probes.stop, 10)
+        self.probes.run_once()
         waiting.wait_for(lambda: {
-            sight.state for sight in sight_repo.get_of_cluster(
-                self.engine, self.cluster_id)} == {'DOWN'}, 'sights')
+            probe.state for probe in probe_repo.get_of_cluster(
+                self.engine, self.cluster_id)} == {'DOWN'}, 'probes')
         self.assertEqual(balancers.NAME, self.get_row(
             self.cluster_id).distributor_name)

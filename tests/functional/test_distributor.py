@@ -154,20 +154,20 @@ class TestProcess(DistributorTestCase):
     def test_news_of_members(self):
         """Somebody waits for them: others are served, and it can end."""
         look = {'addresses': ['10.0.0.9'], 'ports': [80]}
-        self.put(look=look)
-        waiting.wait_for(lambda: self.client.get_sights()['sights'],
-                         'sights')
-        news = self.client.get_sights()
+        self.put(probe=look)
+        waiting.wait_for(lambda: self.client.get_probes()['probes'],
+                         'probes')
+        news = self.client.get_probes()
         self.assertEqual(
             [(IDS[0], examples.make_id(number), 'UNKNOWN')
              for number in (10, 11)],
             [(one['vip'], one['member'], one['state'])
-             for one in sorted(news['sights'],
+             for one in sorted(news['probes'],
                                key=lambda one: one['member'])])
         answers = []
 
         def ask():
-            answers.append(self.client.get_sights(
+            answers.append(self.client.get_probes(
                 news['run'], news['sequence'], WAIT))
 
         threads = [threading.Thread(target=ask) for _ in range(4)]
@@ -175,11 +175,11 @@ class TestProcess(DistributorTestCase):
             thread.start()
         self.wait_for_connections(4)
         # A member leaves, and that is told.
-        self.put(8, look=look, members=['ACTIVE'])
+        self.put(8, probe=look, members=['ACTIVE'])
         for thread in threads:
             thread.join()
         self.assertEqual([['GONE']] * 4, [
-            [one['state'] for one in answer['sights']]
+            [one['state'] for one in answer['probes']]
             for answer in answers])
         # Who waits keeps nobody from ending.
         news = answers[0]
@@ -189,9 +189,9 @@ class TestProcess(DistributorTestCase):
         self.wait_for_connections(1)
         self.assertTrue(self.distributor.stop(WAIT / 2))
         thread.join()
-        self.assertEqual([], answers[-1]['sights'])
+        self.assertEqual([], answers[-1]['probes'])
         self.restart()
-        after = self.client.get_sights(news['run'], news['sequence'], 30)
+        after = self.client.get_probes(news['run'], news['sequence'], 30)
         self.assertTrue(after['whole'])
         self.assertNotEqual(news['run'], after['run'])
 

@@ -146,7 +146,7 @@ class TestDeathAtEachStep(VswitchTestCase):
         return True
 
     def look(self):
-        self.restorer.look()
+        self.restorer.run_once()
         self.assertIsNone(self.restorer.get_health().error)
         for vip in self.vips.list_all():
             self.assertTrue(vip.is_in_force, vip)

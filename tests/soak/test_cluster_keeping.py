@@ -48,7 +48,7 @@ class KeepingCase(clusters.ClusterTestCase):
             lambda: self.get_state(amphora_id) == state,
             lambda: f'{state} {amphora_id}: '
             f'{self.rows("hmsync_cluster_member")}, '
-            f'{self.rows("hmsync_member_sight")}', timeout)
+            f'{self.rows("hmsync_member_probe")}', timeout)
 
     def get_status(self, lb):
         return self.api.get_load_balancer(lb.id).operating_status
@@ -261,7 +261,7 @@ class TestDeaths(KeepingCase):
         self.cloud.wait_for(
             lambda: self.get_state(members[0]) is None,
             lambda: f'end: {self.rows("hmsync_cluster_member")}, '
-            f'{self.rows("hmsync_member_sight")}', 120)
+            f'{self.rows("hmsync_member_probe")}', 120)
         self.wait_until_sizes(3, 1)
         self.assertEqual(1, len(before - set(self.cloud.compute.instances)))
         self.wait_until_shown(lb, 'ONLINE')

@@ -102,7 +102,7 @@ class TestCluster(base.BaseTestCase):
         began = time.monotonic()
         self.cloud.compute.by_amphora(amphora_id).kill_tree()
         self.cloud.wait_for(lambda: self.is_down(amphora_id),
-                            'sight of the dead', 60)
+                            'probe of the dead', 60)
         self.addDetail('seen', content.text_content(
             f'{time.monotonic() - began:.1f} s'))
         self.assert_answers()
@@ -117,7 +117,7 @@ class TestCluster(base.BaseTestCase):
     def is_down(self, amphora_id):
         with self.cloud.engine.connect() as connection:
             return connection.exec_driver_sql(
-                'SELECT hmsync_member_sight.state FROM hmsync_member_sight '
+                'SELECT hmsync_member_probe.state FROM hmsync_member_probe '
                 'JOIN hmsync_cluster_member ON hmsync_cluster_member.id = '
                 "member_id WHERE distributor_id != 'heartbeats' AND "
                 f"amphora_id = '{amphora_id}'").scalar() in ('DOWN', None)
@@ -148,7 +148,7 @@ class TestDeadNode(cluster_cases.ClusterTestCase):
                                        self.rows('hmsync_cluster_member')},
             lambda: f'end of {amphora_id}: '
             f'{self.rows("hmsync_cluster_member")}, '
-            f'{self.rows("hmsync_member_sight")}', 180)
+            f'{self.rows("hmsync_member_probe")}', 180)
         self.wait_until_whole(lb, 2)
         self.assertEqual(members - {amphora_id},
                          members & set(self.get_members().values()))

@@ -8,11 +8,11 @@ from testtools import content
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.distribution.ovn import balancers
 from octavia_hmsync.cluster.distribution.ovn import connections
 from octavia_hmsync.cluster.distribution.ovn import ports as ovn_ports
-from octavia_hmsync.cluster.distribution.ovn import sights
+from octavia_hmsync.cluster.distribution.ovn import probes
 from octavia_hmsync.cluster.distribution.ovn import southbound
 from octavia_hmsync.cluster.distribution.ovn import watch
 from tests.cloud import machines
@@ -50,11 +50,11 @@ class LoadBalancerTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
             self.conf, self.engine,
             ovn_ports.SourcePorts(self.conf, self.cloud.connection))
         self.watch = watch.OVNWatch(self.engine, self.subject)
-        self.sights = sights.OVNSightWatch(
+        self.probes = probes.OVNProbeWatch(
             self.engine, self.subject, southbound.Southbound(self.conf),
             lambda: None)
-        self.addCleanup(self.sights.stop, 10)
-        self.sights.run_once()
+        self.addCleanup(self.probes.stop, 10)
+        self.probes.run_once()
         self.cloud.add_subnet(self.cloud.network, 'fd00:1::/64', 'fd00:1::1',
                               self.cloud.router)
         other = self.cloud.add_network('other', '10.2.0.0/24', '10.2.0.1',
@@ -168,7 +168,7 @@ class LoadBalancerTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         return ids
 
     def wait_until_followed(self, what):
-        waiting.wait_for(lambda: self.watch.look().told, what)
+        waiting.wait_for(lambda: self.watch.run_once().told, what)
 
     def broken(self):
         return set().union(*(each.report().broken for each in self.held))
@@ -182,9 +182,9 @@ class LoadBalancerTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         return {machine.name for key, machine in self.members.items()
                 if key not in without}
 
-    def get_sights(self):
-        return {sight.member_id: sight.state for sight in
-                sight_repo.get_of_cluster(self.engine, self.cluster_id)}
+    def get_probes(self):
+        return {probe.member_id: probe.state for probe in
+                probe_repo.get_of_cluster(self.engine, self.cluster_id)}
 
 
 class TestLoadBalancer(LoadBalancerTestCase):
@@ -210,8 +210,8 @@ class TestLoadBalancer(LoadBalancerTestCase):
         self.assert_answers(self.names(one))
         self.assert_broken(set())
         # It answers, and OVN goes on looking at it.
-        waiting.wait_for(lambda: self.get_sights() == {
-            key: 'UP' for key in self.members}, 'sight of members')
+        waiting.wait_for(lambda: self.get_probes() == {
+            key: 'UP' for key in self.members}, 'probe of members')
         for each in probes:
             report = each.stop()
             self.assertEqual((0, 0), (report.failed, report.broken), report)
@@ -220,8 +220,8 @@ class TestLoadBalancer(LoadBalancerTestCase):
         dead = self.members[three]
         dead.kill()
         began = time.monotonic()
-        waiting.wait_for(lambda: self.get_sights()[three] == 'DOWN',
-                         'sight of the dead')
+        waiting.wait_for(lambda: self.get_probes()[three] == 'DOWN',
+                         'probe of the dead')
         print('seen after', time.monotonic() - began)
         self.assert_answers(self.names(one, three), [
             way for way in self.ways if ':' not in way[1]])
@@ -269,7 +269,7 @@ class TestLoadBalancer(LoadBalancerTestCase):
         self.assert_datagrams(self.names(one))
         self.assert_broken(set())
         # Who is silent by TCP is not taken for dead: OVN does not look.
-        self.assertEqual({}, self.get_sights())
+        self.assertEqual({}, self.get_probes())
 
         # Of the one that dies all ports go unanswered, and no others.
         self.held += hold()

@@ -217,7 +217,7 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
                 vip_network.check_routers(*where)
                 vip_network.check_overlay(network_driver,
                                           loadbalancer.vip_network_id)
-                # OVN looks at members from an address of its own.
+                # OVN probes members from an address of its own.
                 distributors = 1
             vip_network.check_addresses(
                 network_driver, loadbalancer.vip_network_id,

@@ -11,7 +11,7 @@ import datetime
 from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
@@ -373,8 +373,8 @@ def delete(engine, cluster_id):
             return False
         table = models.ClusterMember.__table__
         is_of_cluster = table.c.cluster_id == cluster_id
-        sight_repo.delete_of(
-            connection, models.MemberSight.__table__.c.member_id.in_(
+        probe_repo.delete_of(
+            connection, models.MemberProbe.__table__.c.member_id.in_(
                 connection.execute(sa.select(table.c.id).where(is_of_cluster))
                 .scalars().all()))
         connection.execute(sa.delete(table).where(is_of_cluster))

@@ -8,7 +8,7 @@ import uuid
 
 import sqlalchemy as sa
 
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
@@ -151,9 +151,9 @@ def _change_rows(connection, driver, wanted):
     ).scalars().all()
     if without:
         connection.execute(sa.delete(_TABLE).where(_TABLE.c.id.in_(without)))
-        sight_repo.delete_of(
+        probe_repo.delete_of(
             connection,
-            models.MemberSight.__table__.c.distributor_id.in_(without))
+            models.MemberProbe.__table__.c.distributor_id.in_(without))
     connection.execute(sa.update(_TABLE).where(*gone).values(enabled=False))
 
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
@@ -209,7 +209,7 @@ def set_active(engine, cluster_id, distributor_id, version=None, hold=None):
 
     :param version: the version of the cluster for which this was decided;
                     None for any.
-    :param hold: seconds for which sights do not move the VIP again; None
+    :param hold: seconds for which probes do not move the VIP again; None
                  leaves that as it is, as for an operator's order.
     :returns: False if it is active already, or does not have the VIP, or the
               cluster has another version by now.
@@ -330,12 +330,12 @@ def delete(engine, vip_id):
         if row is None or not connection.execute(
                 sa.delete(_TABLE).where(_TABLE.c.id == vip_id)).rowcount:
             return False
-        member, sight = (models.ClusterMember.__table__,
-                         models.MemberSight.__table__)
+        member, probe = (models.ClusterMember.__table__,
+                         models.MemberProbe.__table__)
         # The distributor no longer checks the members of that cluster.
-        sight_repo.delete_of(
-            connection, sight.c.distributor_id == row.distributor_id,
-            sight.c.member_id.in_(
+        probe_repo.delete_of(
+            connection, probe.c.distributor_id == row.distributor_id,
+            probe.c.member_id.in_(
                 connection.execute(
                     sa.select(member.c.id)
                     .where(member.c.cluster_id == row.cluster_id))

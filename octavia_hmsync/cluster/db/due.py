@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import lock as lock_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync import compat
 from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
@@ -22,7 +22,7 @@ from octavia_hmsync.db import types
 
 _CLUSTER = models.Cluster.__table__
 _MEMBER = models.ClusterMember.__table__
-_SIGHT = models.MemberSight.__table__
+_PROBE = models.MemberProbe.__table__
 _LB = compat.LOAD_BALANCER
 _AMPHORA = compat.AMPHORA
 
@@ -50,7 +50,7 @@ class Due:
     """A cluster that may need work.
 
     :param is_free: whether it has no owner.
-    :param news: changes with each new sight or order: work that was not
+    :param news: changes with each new probe or order: work that was not
                  possible before may be possible then.
     """
 
@@ -96,12 +96,12 @@ def _broken(among=None):
 
 
 def _down(among=None):
-    """Return the query for clusters with a member that is seen DOWN."""
+    """Return the query for clusters with a member that is DOWN."""
     return (sa.select(_MEMBER.c.cluster_id,
-                      sa.func.max(_SIGHT.c.changed_at).label('changed_at'),
+                      sa.func.max(_PROBE.c.changed_at).label('changed_at'),
                       sa.func.count().label('number'))
-            .join_from(_SIGHT, _MEMBER, _MEMBER.c.id == _SIGHT.c.member_id)
-            .where(_SIGHT.c.state == sight_repo.DOWN,
+            .join_from(_PROBE, _MEMBER, _MEMBER.c.id == _PROBE.c.member_id)
+            .where(_PROBE.c.state == probe_repo.DOWN,
                    *_of(_MEMBER.c.cluster_id, among))
             .group_by(_MEMBER.c.cluster_id).subquery())
 

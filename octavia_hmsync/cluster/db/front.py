@@ -121,7 +121,7 @@ def get_own_addresses(engine, cluster_id):
                    _AMPHORA.c.vrrp_ip.is_not(None))).all())
 
 
-def get_lookers(engine):
+def get_probers(engine):
     """Return {id of a load balancer: addresses of its distributors}.
 
     Only of clusters whose distributors check members.

@@ -14,7 +14,7 @@ from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
@@ -32,7 +32,7 @@ FAILED = 'FAILED'
 
 STATES = (BUILDING, STANDBY, ACTIVE, DRAINING, FAILED)
 
-# How a manager judges a member by its sights.
+# How a manager judges a member by its probes.
 HEALTHY = 'HEALTHY'
 SUSPECT = 'SUSPECT'
 DEAD = 'DEAD'
@@ -377,7 +377,7 @@ def join_group(engine, member_id, digest):
 def set_health(engine, member_id, health, error=None):
     """Record how the manager of its cluster judges a member.
 
-    Distributors and health managers record sights with member_sight.record().
+    Distributors and health managers record probes with member_probe.record().
 
     :param health: HEALTHY, SUSPECT or DEAD.
     :param error: why; None leaves the error as it is, or clears it if health
@@ -572,9 +572,9 @@ def delete(engine, member_id):
                 sa.delete(_TABLE).where(
                     _TABLE.c.id == member_id,
                     _TABLE.c.state != ACTIVE)).rowcount):
-            sight_repo.delete_of(
+            probe_repo.delete_of(
                 connection,
-                models.MemberSight.__table__.c.member_id == member_id)
+                models.MemberProbe.__table__.c.member_id == member_id)
             return True
         connection.rollback()
         return False

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync import compat
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
@@ -41,7 +41,7 @@ class View:
     load_balancer_status: str | None
     members: list[member_repo.Member]
     amphora_statuses: dict[str, str]
-    sights: list[sight_repo.Sight]
+    probes: list[probe_repo.Probe]
     is_heard: bool
     is_distributed: bool
 
@@ -76,5 +76,5 @@ def read(engine, cluster_id, offline_after):
                 if member.amphora_id]))).all())
     return View(
         cluster_repo.from_row(row), bool(row.may_resize), row.lb_status,
-        members, statuses, sight_repo.get_of_cluster(engine, cluster_id),
+        members, statuses, probe_repo.get_of_cluster(engine, cluster_id),
         bool(row.is_heard), bool(row.is_distributed))

@@ -12,7 +12,7 @@ OVS_DRIVER = 'hmsync_ovs'
 OVN_DRIVER = 'hmsync_ovn'
 # Other drivers cannot work, because Octavia's interface is not enough: rows,
 # which they cannot set, decide which members are registered, and deaths
-# depend on what a driver sees.
+# depend on probes.
 DRIVERS = (OVS_DRIVER, OVN_DRIVER)
 
 _instances: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -78,7 +78,7 @@ def get_vips(conf, engine, distributors):
 
 
 def make_watch(conf, engine, distributors):
-    """Make what looks at distributors, each time its look() is called.
+    """Make what checks distributors, each time its run_once() is called.
 
     :param distributors: from make().
     :returns: a distributor_watch.DistributorWatch, or an ovn.watch.OVNWatch.
@@ -92,15 +92,15 @@ def make_watch(conf, engine, distributors):
                                   floating_ips.make(conf, engine))
 
 
-def make_sight_watch(conf, engine, distributors, wake):
-    """Make what records how distributors see members.
+def make_probe_watch(conf, engine, distributors, wake):
+    """Make what records the results of probes of members.
 
     :param distributors: from make().
     :param wake: called without arguments when something changed.
-    :returns: a sight_watch.SightWatch, or an ovn.sights.OVNSightWatch.
+    :returns: a probe_watch.ProbeWatch, or an ovn.probes.OVNProbeWatch.
     """
     if is_ovn(conf):
-        from octavia_hmsync.cluster.distribution.ovn import sights
-        return sights.make(conf, engine, distributors, wake)
-    from octavia_hmsync.cluster.distribution import sight_watch
-    return sight_watch.make(distributors, engine, wake)
+        from octavia_hmsync.cluster.distribution.ovn import probes
+        return probes.make(conf, engine, distributors, wake)
+    from octavia_hmsync.cluster.distribution import probe_watch
+    return probe_watch.make(distributors, engine, wake)

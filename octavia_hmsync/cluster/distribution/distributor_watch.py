@@ -19,11 +19,11 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import front as front_repo
-from octavia_hmsync.cluster.db import look as look_repo
-from octavia_hmsync.cluster.distribution import looks
+from octavia_hmsync.cluster.db import member_facts as facts_repo
+from octavia_hmsync.cluster.distribution import distributor_status
+from octavia_hmsync.cluster.distribution import member_facts
 from octavia_hmsync.cluster.distribution import peer_rules
 from octavia_hmsync.cluster.distribution import port_watch
-from octavia_hmsync.cluster.distribution import sightings
 from octavia_hmsync.cluster.distribution import switching
 from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync.cluster.rules import balance
@@ -35,24 +35,24 @@ LOG = logging.getLogger(__name__)
 
 # Clusters whose distributors are told at the same time.
 _AT_ONCE = 8
-# Seconds between two full looks: at all VIPs of a distributor, unless it was
+# Seconds between two full rounds: at all VIPs of a distributor, unless it was
 # away, and at all clusters, unless other distributors answer than before.
-_FULL_LOOK = 60
+_FULL_ROUND = 60
 _PORTS, _ALL, _RULES = 'ports', 'all', 'rules'
-# Seconds for which a look that is not full considers a changed cluster.
-_RECENT = 2 * _FULL_LOOK
+# Seconds for which a round that is not full considers a changed cluster.
+_RECENT = 2 * _FULL_ROUND
 # Seconds for which a changed cluster keeps its active distributor.
-_SETTLED = 5 * _FULL_LOOK
+_SETTLED = 5 * _FULL_ROUND
 # Seconds after which the claim of a cluster that gets distributors lapses.
 _CLAIM_EXPIRY = 120
-# Seconds of giving clusters other distributors, before the next look at
+# Seconds of giving clusters other distributors, before the next check
 # whether distributors answer.
-_SETTLING = sightings.LONGEST_LOOK
+_SETTLING = distributor_status.LONGEST_ROUND
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The result of a look.
+    """The result of a round.
 
     :param problems: {name of a distributor: why it does not count}.
     :param told: the number of clusters whose distributors were told.
@@ -142,11 +142,11 @@ def tell(distributors, cluster_ids, at_once=_AT_ONCE):
 
 
 class DistributorWatch:
-    """Looks at all distributors, each time look() is called.
+    """Checks all distributors, each time run_once() is called.
 
     :param clock: returns seconds.
     :param heartbeat_interval: seconds between two heartbeats of an amphora.
-    :param interval: seconds between two looks.
+    :param interval: seconds between two rounds.
     :param host: the name of this controller.
     :param rules: a peer_rules.PeerRules; None if members admit distributors
                   anyway.
@@ -159,7 +159,7 @@ class DistributorWatch:
         self._engine = engine
         self._host = host
         self._rules = rules
-        self._recorder = sightings.Recorder(engine, interval)
+        self._recorder = distributor_status.Recorder(engine, interval)
         self._distributors = distributors
         self._vips = vips
         self._ports = port_watch.PortWatch(engine, distributors.ports,
@@ -167,9 +167,9 @@ class DistributorWatch:
         self._floating = floating
         self._clock = clock
         self._heartbeat_interval = heartbeat_interval
-        # Time of the last full look, by the id of a distributor or the kind.
-        self._looked: dict[str, float] = {}
-        # Distributors that answered at the last full look, and clusters with
+        # Time of the last full round, by the id of a distributor or the kind.
+        self._checked: dict[str, float] = {}
+        # Distributors that answered at the last full round, and clusters with
         # a distributor that lacks the newest version, since then.
         self._online: set[str] | None = None
         self._behind: set[str] = set()
@@ -177,7 +177,7 @@ class DistributorWatch:
         # after it.
         self._settled = ''
 
-    def look(self):
+    def run_once(self):
         """Ask all distributors, and tell them what they do not know.
 
         :returns: a Report.
@@ -188,12 +188,12 @@ class DistributorWatch:
         problems, full = {}, {}
         if rows:
             with futures.ThreadPoolExecutor(min(len(rows), 16)) as executor:
-                for row, seen in zip(rows, executor.map(self._ask, rows)):
-                    self._record(row, seen)
-                    if seen.problem:
-                        problems[row.name] = seen.problem
-                    if seen.is_full is not None:
-                        full[row.name] = seen.is_full
+                for row, answer in zip(rows, executor.map(self._ask, rows)):
+                    self._record(row, answer)
+                    if answer.problem:
+                        problems[row.name] = answer.problem
+                    if answer.is_full is not None:
+                        full[row.name] = answer.is_full
         online = {row.id for row in rows if row.name not in problems}
         is_full = online != self._online or self._is_due(_ALL)
         # First: clients do not reach the VIPs of a dead distributor.
@@ -201,8 +201,9 @@ class DistributorWatch:
         if self._tidy(rows, problems, online, is_full):
             more, failed_now = self._tell(False)
             told, failed = told + more, {**failed, **failed_now}
-        looks.count_connections(self._engine, self._distributors.client_of,
-                                self._heartbeat_interval)
+        member_facts.count_connections(
+            self._engine, self._distributors.client_of,
+            self._heartbeat_interval)
         return Report(problems, told, failed, full)
 
     def _tidy(self, rows, problems, online, is_full):
@@ -216,17 +217,17 @@ class DistributorWatch:
         if is_due:
             self._make_anew(self._switch_ports())
             if self._floating is not None:
-                self._floating.look()
+                self._floating.run_once()
         if is_full:
             is_all_done &= self._settle({
                 row.id: row.name not in problems for row in rows
                 if row.takes_vips})
             if is_all_done and not problems:
                 self._even_out({row.id for row in rows if row.takes_vips})
-            looks.record_ports(self._engine)
-            look_repo.forget_connections(self._engine)
+            member_facts.record_ports(self._engine)
+            facts_repo.forget_connections(self._engine)
             self._online = online if is_all_done else None
-            self._looked[_ALL] = self._clock()
+            self._checked[_ALL] = self._clock()
         return is_due or is_full
 
     def _tell(self, is_full):
@@ -247,7 +248,7 @@ class DistributorWatch:
         """Return the clusters whose distributors are to be told something.
 
         :param is_full: whether to look at all clusters; else only at
-                        clusters that changed since the last full look.
+                        clusters that changed since the last full round.
         """
         if is_full:
             vips = vip_repo.get_all(self._engine)
@@ -266,15 +267,15 @@ class DistributorWatch:
         distributor = self._distributors.client_of(row.url)
         is_full = (row.status != distributor_repo.ONLINE or
                    self._is_due(row.id))
-        seen = sightings.ask(distributor, is_full)
-        if seen.versions is not None:
-            self._looked[row.id] = self._clock()
-        return seen
+        answer = distributor_status.ask(distributor, is_full)
+        if answer.versions is not None:
+            self._checked[row.id] = self._clock()
+        return answer
 
     def _is_due(self, key):
-        """Tell whether the last full look of this key is long ago."""
-        looked = self._looked.get(key)
-        return looked is None or self._clock() - looked >= _FULL_LOOK
+        """Tell whether the last full round of this key is long ago."""
+        checked = self._checked.get(key)
+        return checked is None or self._clock() - checked >= _FULL_ROUND
 
     def _switch_ports(self):
         """Switch ports on or off where a dead or late worker left them wrong.
@@ -294,10 +295,10 @@ class DistributorWatch:
                              '%s was off, and is switched on',
                              vip.distributor_name, vip.cluster_id)
                     ports.switch(vip.port_id, True)
-            without = self._ports.look()
-            self._looked[_PORTS] = self._clock()
+            without = self._ports.run_once()
+            self._checked[_PORTS] = self._clock()
         except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
-            self._note(_PORTS, f'Ports of distributors were not looked at: '
+            self._note(_PORTS, f'Ports of distributors were not checked: '
                                f'{e}')
             return ()
         self._note(_PORTS, None)
@@ -305,14 +306,14 @@ class DistributorWatch:
         return without
 
     def _admit(self):
-        """Ensure that members admit the looks of distributors."""
+        """Ensure that members admit the probes of distributors."""
         if self._rules is None:
             return
         try:
-            self._rules.ensure(front_repo.get_lookers(self._engine))
+            self._rules.ensure(front_repo.get_probers(self._engine))
         except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
-            self._note(_RULES, f'Rules of security groups were not looked '
-                               f'at: {e}')
+            self._note(_RULES, f'Rules of security groups were not '
+                               f'checked: {e}')
         else:
             self._note(_RULES, None)
 
@@ -392,12 +393,12 @@ class DistributorWatch:
         finally:
             held.release(cluster_id, owner)
 
-    def _record(self, row, seen):
-        self._recorder.record(row, seen)
-        if seen.versions is not None:
-            self._take_back(row, seen)
+    def _record(self, row, answer):
+        self._recorder.record(row, answer)
+        if answer.versions is not None:
+            self._take_back(row, answer)
             for vip in find_lost(vip_repo.get_of_distributor(
-                    self._engine, row.id), seen.versions):
+                    self._engine, row.id), answer.versions):
                 # A worker may have told it since it was asked.
                 if vip_repo.forget_applied(self._engine, vip.id,
                                            vip.applied_version):
@@ -406,16 +407,16 @@ class DistributorWatch:
                              'cluster %s', row.name, vip.applied_version,
                              vip.cluster_id)
 
-    def _take_back(self, row, seen):
+    def _take_back(self, row, answer):
         """Make the active distributor answer for VIPs that it has left.
 
         It was cut off while another one was active. It obeys only a version
         that it does not know yet.
         """
         for vip in vip_repo.get_of_distributor(
-                self._engine, row.id) if seen.left else ():
-            version = seen.versions.get(vip.cluster_id)
-            if (vip.active and vip.cluster_id in seen.left and
+                self._engine, row.id) if answer.left else ():
+            version = answer.versions.get(vip.cluster_id)
+            if (vip.active and vip.cluster_id in answer.left and
                     cluster_repo.raise_version(self._engine, vip.cluster_id,
                                                version)):
                 self._behind.add(vip.cluster_id)

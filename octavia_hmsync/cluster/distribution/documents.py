@@ -14,7 +14,7 @@ import typing
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.distribution import looks
+from octavia_hmsync.cluster.distribution import member_facts
 from octavia_hmsync.cluster.rules import peers
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor import schemas
@@ -67,19 +67,19 @@ def make(cluster: cluster_repo.Cluster,
     addresses, members = list(addresses), list(members)
     own = [address for address in (vip.addresses or '').split(',')
            if address and address not in addresses]
-    ports = sorted(looks.parse_ports(cluster.ports))
+    ports = sorted(member_facts.parse_ports(cluster.ports))
     own_addresses = own_addresses or {}
     peers_ = [{'id': member.amphora_id, 'port': PEER_PORT, 'address': address}
               for member in members if is_told(member) and (
                   address := own_addresses.get(member.amphora_id or ''))]
-    look = {} if not (own and ports) else {'look': {
-        'addresses': own[:schemas.MAX_LOOK_ADDRESSES],
-        'ports': ports[:schemas.MAX_LOOK_PORTS],
+    probe = {} if not (own and ports) else {'probe': {
+        'addresses': own[:schemas.MAX_PROBE_ADDRESSES],
+        'ports': ports[:schemas.MAX_PROBE_PORTS],
         **({'peers': peers_} if peers_ else {})}}
     partners = sorted(other.mac for other in others
                       if other.port_id and other.mac and other.id != vip.id)
     return doc.parse({
-        **look, 'version': cluster.version, 'active': vip.active,
+        **probe, 'version': cluster.version, 'active': vip.active,
         'algorithm': ALGORITHM, 'affinity': cluster.affinity,
         'addresses': addresses,
         'port': {'id': vip.port_id, 'mac': vip.mac, 'mtu': vip.mtu},

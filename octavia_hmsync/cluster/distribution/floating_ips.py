@@ -42,7 +42,7 @@ def are_distributed(conf):
 
 
 class FloatingIPs:
-    """Looks at the floating IPs of VIPs, each time look() is called.
+    """Checks the floating IPs of VIPs, each time run_once() is called.
 
     :param find: returns {id of a port: its floating IP} of all distributed
                  floating IPs.
@@ -54,12 +54,12 @@ class FloatingIPs:
         # {id of a cluster: floating IP} that were logged.
         self._said: dict[str, str] = {}
 
-    def look(self):
+    def run_once(self):
         """Log the floating IPs that do not work, each once."""
         try:
             distributed = self._find()
         except exceptions.HMSyncException as e:
-            periodic.note_problem(self, f'Floating IPs were not looked at: '
+            periodic.note_problem(self, f'Floating IPs were not checked: '
                                         f'{e}')
             return
         periodic.note_problem(self, None)

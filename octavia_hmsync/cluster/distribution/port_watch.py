@@ -79,7 +79,7 @@ def _may_send(pairs: abc.Iterable[str], address: str) -> bool:
 
 
 class PortWatch:
-    """Looks at all ports of clusters, each time look() is called.
+    """Checks all ports of clusters, each time run_once() is called.
 
     :param set_right: repairs the ports of the distributors of a cluster; it
                       takes the id of the cluster.
@@ -92,7 +92,7 @@ class PortWatch:
         # Lost ports of VIPs that were logged.
         self._said: set[str] = set()
 
-    def look(self):
+    def run_once(self):
         """Repair ports, and find clusters that need new ones.
 
         :returns: ids of the clusters with a distributor without a port.
@@ -106,7 +106,7 @@ class PortWatch:
         ports = self._ports.read({
             *(vip.port_id for vip in vips if vip.port_id),
             *(front.port_id for front in fronts), *vip_ports.values()})
-        self._look_at_vips(vip_ports, ports)
+        self._check_vips(vip_ports, ports)
         cluster_vips.forget_gone(self._engine, vips, ports)
         without = {vip.cluster_id for vip in vips
                    if vip.port_id not in ports}
@@ -115,10 +115,10 @@ class PortWatch:
                      ports[vip.port_id])}
         for cluster_id in sorted(wrong - without):
             self._repair(cluster_id)
-        self._look_at_members(fronts, ports)
+        self._check_members(fronts, ports)
         return without
 
-    def _look_at_vips(self, vip_ports, ports):
+    def _check_vips(self, vip_ports, ports):
         gone = {cluster_id: port_id for cluster_id, port_id
                 in vip_ports.items() if port_id not in ports}
         for cluster_id, port_id in sorted(gone.items()):
@@ -140,7 +140,7 @@ class PortWatch:
             LOG.info('The ports of distributors for the cluster %s are '
                      'repaired later: %s', cluster_id, e)
 
-    def _look_at_members(self, fronts, ports):
+    def _check_members(self, fronts, ports):
         by_cluster = collections.defaultdict(list)
         for front in fronts:
             by_cluster[front.cluster_id].append(front)

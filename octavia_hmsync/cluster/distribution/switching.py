@@ -97,7 +97,7 @@ class Switch:
                     return
         except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
             if is_on:
-                LOG.info('The port of the distributor %s was not looked at: '
+                LOG.info('The port of the distributor %s was not checked: '
                          '%s', vip.distributor_name, e)
                 return
             LOG.warning('The distributor %s cannot be told to leave the '

@@ -14,8 +14,8 @@ from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import instance as booted_repo
 from octavia_hmsync.cluster.db import vip as addresses_repo
+from octavia_hmsync.cluster.distribution import distributor_status
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
-from octavia_hmsync.cluster.distribution import sightings
 from octavia_hmsync.cluster.rules import balance
 from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync import exceptions
@@ -149,10 +149,10 @@ class VIPs:
         new = [row for row in rows if row.enabled and not row.last_seen]
         if new:
             with futures.ThreadPoolExecutor(min(len(new), 16)) as executor:
-                for row, seen in zip(new, executor.map(
-                        lambda row: sightings.ask(
+                for row, answer in zip(new, executor.map(
+                        lambda row: distributor_status.ask(
                             self._distributors.client_of(row.url)), new)):
-                    sightings.record(self._engine, row, seen)
+                    distributor_status.record(self._engine, row, answer)
 
     def _describe_none(self):
         return (f'none of those in [{cluster_conf.GROUP}] distributors '

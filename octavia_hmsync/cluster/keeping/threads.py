@@ -38,7 +38,7 @@ class ClusterThreads:
         self.threads = [self._keeper_thread, periodic.PeriodicThread(
             'distributor watch', self._watch_distributors, interval, engine),
             periodic.PeriodicThread(
-            'sight watch', lambda: self._sight_watch.run_once(), interval,
+            'probe watch', lambda: self._probe_watch.run_once(), interval,
             engine), periodic.PeriodicThread(
             'distributor instances', self._keep_instances, interval, engine),
             periodic.PeriodicThread(
@@ -50,7 +50,7 @@ class ClusterThreads:
         self._keeper_thread.wake()
 
     def _watch_distributors(self):
-        report = self._distributor_watch.look()
+        report = self._distributor_watch.run_once()
         if self._measure:
             self._measure.on_distributors(report.full)
 
@@ -72,8 +72,8 @@ class ClusterThreads:
             backends.get_distributors())
 
     @functools.cached_property
-    def _sight_watch(self):
-        return backends.make_sight_watch(
+    def _probe_watch(self):
+        return backends.make_probe_watch(
             self._conf, work.get_context().engine,
             backends.get_distributors(), self.wake)
 
@@ -90,8 +90,8 @@ class ClusterThreads:
 
         :param timeout: seconds to wait.
         """
-        if '_sight_watch' in vars(self):
-            self._sight_watch.stop()
+        if '_probe_watch' in vars(self):
+            self._probe_watch.stop()
         deadline = time.monotonic() + timeout
         if '_instance_keeper' in vars(self):
             self._instance_keeper.begin_to_stop()

@@ -188,7 +188,7 @@ class Limits:
     :param recovery: a member must be well so long before it gets
                      connections again.
     :param patience: a silent member is given up after this time if it stands
-                     by, or if no distributor looks at its cluster.
+                     by, or if no distributor probes its cluster.
     :param steady: a front end that is silent for longer is not just
                    overloaded.
     """

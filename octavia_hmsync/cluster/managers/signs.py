@@ -2,13 +2,13 @@
 
 """Signs against members, from what observers see: rules. No I/O.
 
-Distributors look at the front ends of members; health managers hear
+Distributors probe the front ends of members; health managers hear
 heartbeats. A front end is down if the active distributor sees it down and is
 not to blame itself: it sees another member up, or another distributor sees
 the same member down, or there is no other distributor and the member is
-silent, too. Sights of a distributor that does not answer do not count, nor
+silent, too. Probes of a distributor that does not answer do not count, nor
 silence while no health manager runs. If no distributor sees any member but
-heartbeats arrive, something such as a security group blocks the looks: then
+heartbeats arrive, something such as a security group blocks the probes: then
 a silent member is silent, but its front end is not taken to be down.
 """
 
@@ -21,7 +21,7 @@ from octavia_hmsync.cluster.managers import base
 UP = 'UP'
 DOWN = 'DOWN'
 
-_UNSEEN = 'no distributor can look at it'
+_UNPROBED = 'no distributor can probe it'
 # Seconds for which two distributors see a member differently before the VIP
 # moves while the active one still reaches members. It limits how often a
 # member that answers each distributor in turn can move the VIP.
@@ -36,12 +36,12 @@ _QUIET = 600.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Sight:
+class Probe:
     """What an observer sees of a member.
 
     :param observer: the id of a distributor; None for health managers.
     :param state: UP or DOWN.
-    :param age: seconds for which it has seen that.
+    :param age: seconds since it changed.
     :param is_active: whether the observer is the active distributor.
     :param is_online: whether the observer answers or runs.
     :param error: what is wrong, or None.
@@ -67,7 +67,7 @@ class Move:
     move.
 
     :param age: seconds since then.
-    :param hold: seconds for which no sight moves the VIP again.
+    :param hold: seconds for which no probe moves the VIP again.
     """
 
     age: float
@@ -89,87 +89,87 @@ def choose_hold(last: Move | None) -> float:
     return min(max(2 * last.hold, _LONG_ENOUGH), _LONGEST_HOLD)
 
 
-def read(sights: Iterable[Sight],
+def read(probes: Iterable[Probe],
          patience: float = math.inf) -> dict[str, base.Signs]:
     """Return the signs against members.
 
-    :param sights: of members of one cluster.
+    :param probes: of members of one cluster.
     :param patience: seconds after which silence counts as both signs;
-                     infinite where distributors look at members.
-    :returns: {id of a member: Signs}, of the members with a sight.
+                     infinite where distributors probe members.
+    :returns: {id of a member: Signs}, of the members with a probe.
     """
-    counted = [sight for sight in sights if sight.is_online]
+    counted = [probe for probe in probes if probe.is_online]
     return {member_id: _read_one(member_id, counted, patience)
-            for member_id in {sight.member_id for sight in counted}}
+            for member_id in {probe.member_id for probe in counted}}
 
 
-def _read_one(member_id: str, sights: list[Sight],
+def _read_one(member_id: str, probes: list[Probe],
               patience: float) -> base.Signs:
-    own = [sight for sight in sights if sight.member_id == member_id]
-    silent = [sight for sight in own
-              if sight.observer is None and sight.state == DOWN]
-    down = [sight for sight in own
-            if sight.observer is not None and sight.is_active and
-            sight.state == DOWN and _is_credible(sight, sights)]
-    well = [sight.age for sight in own if sight.state == UP and
-            (sight.is_active or sight.observer is None)]
-    unseen = any(sight.age > patience for sight in silent)
+    own = [probe for probe in probes if probe.member_id == member_id]
+    silent = [probe for probe in own
+              if probe.observer is None and probe.state == DOWN]
+    down = [probe for probe in own
+            if probe.observer is not None and probe.is_active and
+            probe.state == DOWN and _is_credible(probe, probes)]
+    well = [probe.age for probe in own if probe.state == UP and
+            (probe.is_active or probe.observer is None)]
+    unprobed = any(probe.age > patience for probe in silent)
     return base.Signs(
         silent=_describe(silent, 'no heartbeat arrives'),
         down=(_describe(down, 'its front end does not answer') or
-              (_UNSEEN if unseen else None)),
+              (_UNPROBED if unprobed else None)),
         well_for=min(well, default=math.inf),
-        since=max((sight.age for sight in (*silent, *down)), default=0.0),
+        since=max((probe.age for probe in (*silent, *down)), default=0.0),
         may_be_load=bool(down) and not silent and all(
-            sight.is_mute for sight in down))
+            probe.is_mute for probe in down))
 
 
-def _is_credible(sight: Sight, sights: list[Sight]) -> bool:
-    fronts = [other for other in sights if other.observer is not None]
-    if any(other.observer == sight.observer and other.state == UP
+def _is_credible(probe: Probe, probes: list[Probe]) -> bool:
+    fronts = [other for other in probes if other.observer is not None]
+    if any(other.observer == probe.observer and other.state == UP
            for other in fronts):
         return True
-    if are_blind(sights) and (sight.age > _STILL_HEARD or any(
-            other.member_id == sight.member_id and other.observer is None and
-            other.state == DOWN for other in sights)):
+    if are_blind(probes) and (probe.age > _STILL_HEARD or any(
+            other.member_id == probe.member_id and other.observer is None and
+            other.state == DOWN for other in probes)):
         return False
     # Without another distributor heartbeats bear witness: they take another
     # way.
     witnesses = [other for other in fronts
-                 if other.observer != sight.observer] or [
-                     other for other in sights if other.observer is None]
-    return any(other.member_id == sight.member_id and other.state == DOWN
+                 if other.observer != probe.observer] or [
+                     other for other in probes if other.observer is None]
+    return any(other.member_id == probe.member_id and other.state == DOWN
                for other in witnesses)
 
 
-def are_blind(sights: Iterable[Sight]) -> bool:
+def are_blind(probes: Iterable[Probe]) -> bool:
     """Tell whether no distributor sees a member, but heartbeats arrive.
 
-    :param sights: of members of one cluster.
+    :param probes: of members of one cluster.
     """
-    counted = [sight for sight in sights if sight.is_online]
-    seen = {sight.member_id: sight for sight in counted
-            if sight.observer is not None}
-    return bool(seen) and not any(
-        sight.state == UP for sight in counted
-        if sight.observer is not None) and any(
-            sight.member_id in seen and sight.state == UP
-            for sight in counted if sight.observer is None)
+    counted = [probe for probe in probes if probe.is_online]
+    probed = {probe.member_id: probe for probe in counted
+              if probe.observer is not None}
+    return bool(probed) and not any(
+        probe.state == UP for probe in counted
+        if probe.observer is not None) and any(
+            probe.member_id in probed and probe.state == UP
+            for probe in counted if probe.observer is None)
 
 
-def _describe(found: list[Sight], default: str) -> str | None:
+def _describe(found: list[Probe], default: str) -> str | None:
     # Several reasons become one line.
     return (found[0].error or default).rstrip('.') if found else None
 
 
-def find_better(sights: Iterable[Sight],
+def find_better(probes: Iterable[Probe],
                 last: Move | None = None) -> str | None:
     """Return the distributor that should be active instead, or None.
 
     Connections of a member that the active distributor does not reach go on
     through the other one.
 
-    :param sights: of members of one cluster.
+    :param probes: of members of one cluster.
     :param last: the last move of the VIP, or None.
     :returns: the observer that sees UP a member that the active one sees
               DOWN. If the active one sees other members UP, the observer has
@@ -177,16 +177,16 @@ def find_better(sights: Iterable[Sight],
     """
     if last is not None and last.holds:
         return None
-    fronts = [sight for sight in sights
-              if sight.is_online and sight.observer is not None]
-    here = [sight for sight in fronts if sight.is_active]
-    down = {sight.member_id: sight.age for sight in here
-            if sight.state == DOWN}
-    needed = {sight.member_id for sight in here if sight.state == UP}
-    for observer in sorted({str(sight.observer) for sight in fronts
-                            if not sight.is_active}):
-        up = {sight.member_id: sight.age for sight in fronts
-              if sight.observer == observer and sight.state == UP}
+    fronts = [probe for probe in probes
+              if probe.is_online and probe.observer is not None]
+    here = [probe for probe in fronts if probe.is_active]
+    down = {probe.member_id: probe.age for probe in here
+            if probe.state == DOWN}
+    needed = {probe.member_id for probe in here if probe.state == UP}
+    for observer in sorted({str(probe.observer) for probe in fronts
+                            if not probe.is_active}):
+        up = {probe.member_id: probe.age for probe in fronts
+              if probe.observer == observer and probe.state == UP}
         gained = [min(down[member_id], up[member_id])
                   for member_id in down.keys() & up.keys()]
         if gained and (not needed or needed <= up.keys() and

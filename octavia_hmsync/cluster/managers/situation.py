@@ -6,18 +6,18 @@ import dataclasses
 import math
 
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import view as view_repo
 from octavia_hmsync.cluster.managers import base
 from octavia_hmsync.cluster.managers import installed as managers
 from octavia_hmsync.cluster.managers import signs
 from octavia_hmsync import compat
 from octavia_hmsync.distributor import claims
-from octavia_hmsync.distributor import look_rules
+from octavia_hmsync.distributor import probe_rules
 
-# Errors of a distributor's look at a member that answers. A haproxy that
+# Errors of a distributor's probe of a member that answers. A haproxy that
 # hangs is not among them: it may be overloaded.
-_SAID = (look_rules.REFUSED, claims.CLAIMS)
+_SAID = (probe_rules.REFUSED, claims.CLAIMS)
 # States of members that send heartbeats.
 _HEARD = (member_repo.STANDBY, member_repo.ACTIVE, member_repo.DRAINING)
 
@@ -86,11 +86,11 @@ def get_last_move(cluster):
 def describe(view, limits, manager):
     """Return the Situation of rows."""
     cluster = view.cluster
-    seen = [_describe_sight(sight, view) for sight in view.sights]
-    found = signs.read(seen, limits.patience if _is_silence_enough(
-        view.members, seen) else math.inf)
+    probes = [_describe_probe(probe, view) for probe in view.probes]
+    found = signs.read(probes, limits.patience if _is_silence_enough(
+        view.members, probes) else math.inf)
     last = get_last_move(cluster)
-    better = signs.find_better(seen, last)
+    better = signs.find_better(probes, last)
     return Situation(
         view, base.Cluster(
             *_describe_statuses(view), cluster.desired_size, cluster.min_size,
@@ -123,18 +123,18 @@ def _describe_statuses(view):
     return status, of_load_balancer
 
 
-def _is_silence_enough(members, seen):
+def _is_silence_enough(members, probes):
     """Tell whether silence must be enough to call a member dead.
 
-    So it is if no distributor can look at members, because there is no port
-    for it or because looks are blocked. If no member at all is heard, rather
+    So it is if no distributor can probe members, because there is no port
+    for it or because probes are blocked. If no member at all is heard, rather
     the way of heartbeats is broken.
     """
     # A member that could not be heard has an error.
-    silent = {sight.member_id for sight in seen if sight.observer is None and
-              (sight.state == signs.DOWN or sight.error)}
-    return (all(sight.observer is None for sight in seen) or
-            signs.are_blind(seen)) and any(
+    silent = {probe.member_id for probe in probes if probe.observer is None and
+              (probe.state == signs.DOWN or probe.error)}
+    return (all(probe.observer is None for probe in probes) or
+            signs.are_blind(probes)) and any(
         member.state in _HEARD and member.id not in silent
         for member in members)
 
@@ -143,16 +143,16 @@ def _age(now, then):
     return max(0.0, (now - then).total_seconds())
 
 
-def _describe_sight(sight, view):
-    if sight.distributor_id == sight_repo.HEARTBEATS:
-        return signs.Sight(
-            sight.member_id, None, sight.state,
-            _age(sight.now, sight.changed_at), is_online=view.is_heard,
-            error=sight.error)
-    return signs.Sight(
-        sight.member_id, sight.distributor_id, sight.state,
-        _age(sight.now, sight.changed_at), sight.is_active,
-        sight.is_online, sight.error, sight.error not in _SAID)
+def _describe_probe(probe, view):
+    if probe.distributor_id == probe_repo.HEARTBEATS:
+        return signs.Probe(
+            probe.member_id, None, probe.state,
+            _age(probe.now, probe.changed_at), is_online=view.is_heard,
+            error=probe.error)
+    return signs.Probe(
+        probe.member_id, probe.distributor_id, probe.state,
+        _age(probe.now, probe.changed_at), probe.is_active,
+        probe.is_online, probe.error, probe.error not in _SAID)
 
 
 def _get_digest(members):

@@ -14,7 +14,7 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.distribution import backends
 from octavia_hmsync.cluster.distribution import documents
-from octavia_hmsync.cluster.distribution import looks
+from octavia_hmsync.cluster.distribution import member_facts
 from octavia_hmsync.cluster.members import newcomer
 from octavia_hmsync.cluster.members import plans as plans_
 from octavia_hmsync.cluster.members import roster
@@ -68,9 +68,9 @@ class Updater:
         all members DOWN until housekeeping tells them.
         """
         cluster, _members = roster.read(self._engine, load_balancer.id)
-        ports = looks.parse_ports(cluster.ports) & looks.choose_ports(
-            load_balancer, without)
-        if looks.format_ports(ports) == (cluster.ports or ''):
+        ports = (member_facts.parse_ports(cluster.ports) &
+                 member_facts.choose_ports(load_balancer, without))
+        if member_facts.format_ports(ports) == (cluster.ports or ''):
             return
         cluster_repo.set_ports(self._engine, cluster.id, ports)
         if not ports:
@@ -82,8 +82,8 @@ class Updater:
         Housekeeping tells distributors: the change need not wait for that.
         """
         cluster, _members = roster.read(self._engine, load_balancer.id)
-        ports = looks.choose_ports(load_balancer)
-        if looks.format_ports(ports) != (cluster.ports or ''):
+        ports = member_facts.choose_ports(load_balancer)
+        if member_facts.format_ports(ports) != (cluster.ports or ''):
             cluster_repo.set_ports(self._engine, cluster.id, ports)
 
     def _keep_clients(self, load_balancer):
@@ -167,7 +167,7 @@ class Updater:
                  'a change', cluster.id, len(told) - len(failures), len(told))
         if plans is not None:
             digest = plans.digest()
-            # OVN distributes by port, also at ports that are not looked at.
+            # OVN distributes by port, also at ports that are not probed.
             cluster_repo.notice(self._engine, cluster.id)
             for member in told:
                 if member.id not in failures:

@@ -24,7 +24,7 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import lock as lock_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.distribution import distribution
-from octavia_hmsync.cluster.distribution import looks
+from octavia_hmsync.cluster.distribution import member_facts
 from octavia_hmsync.cluster.members import members
 from octavia_hmsync.cluster import work as work_
 from octavia_hmsync.cluster.worker import orders
@@ -265,8 +265,9 @@ class BuildMembers(task.Task):
                 f'Load balancer {cluster.load_balancer_id} has '
                 f'{len(well)} amphorae, and needs {cluster.min_size}.')
         # Distributors are told of the ports when the members are registered.
-        cluster_repo.set_ports(work.engine, cluster_id, looks.choose_ports(
-            work.get_load_balancer()))
+        cluster_repo.set_ports(
+            work.engine, cluster_id,
+            member_facts.choose_ports(work.get_load_balancer()))
         return distribution.describe(well)
 
 

@@ -34,7 +34,7 @@ def make_flows(address: str, mac: str, in_port: int, table: int,
     :param address: of the VIP.
     :param mac: of the distributor.
     :param in_port: OpenFlow port by which frames come and go.
-    :param table: of the first look at a frame.
+    :param table: that sees a frame first.
     :param second_table: for what becomes an advertisement.
     :param active: whether to answer.
     """

@@ -17,13 +17,13 @@ _VERSION = 'OpenFlow15'
 # Of bytes, the most that a greeting has.
 _HELLO_LENGTH, _HELLO = 4096, b'\0'
 _LOST = re.compile(r'lookups:.* lost:(\d+)')
-_LOOK_DURATION = re.compile(r'dump duration\s*: (\d+)ms')
+_DUMP_DURATION = re.compile(r'dump duration\s*: (\d+)ms')
 _FLOWS = re.compile(r'\brules:(\d+)')
 _CACHED = re.compile(r'\(current (\d+)\).*\(limit (\d+)\)')
 # Seconds: after a change ovs-vswitchd looks over its cache at once, and once
 # more if it was about to; it does so twice a second else.
 _MARGIN = 0.05
-_TWO_LOOKS = 1
+_TWO_DUMPS = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,14 +107,14 @@ class Ofctl:
         """
         # revalidator/wait would wait for the look after that, half a second
         # later.
-        looks = self._get_looks()
-        time.sleep(min(_TWO_LOOKS, _MARGIN + 2 * max(looks)) if looks
-                   else _TWO_LOOKS)
+        dumps = self._get_dumps()
+        time.sleep(min(_TWO_DUMPS, _MARGIN + 2 * max(dumps)) if dumps
+                   else _TWO_DUMPS)
 
     def count_lost(self):
         """Return how many packets its data paths have lost.
 
-        Those that ovs-vswitchd was too busy for, as answers to looks.
+        Those that ovs-vswitchd was too busy for, as answers to probes.
 
         :returns: a number that only grows; None where that is not told.
         """
@@ -124,13 +124,13 @@ class Ofctl:
             return None
         return sum(map(int, found)) if found else None
 
-    def _get_looks(self):
-        """Return for how long its last looks lasted, of each data path."""
+    def _get_dumps(self):
+        """Return for how long its last dumps lasted, of each data path."""
         try:
             shown = self._ask('upcall/show')
         except exceptions.VswitchUnavailable:
             return []
-        return [int(ms) / 1000 for ms in _LOOK_DURATION.findall(shown)]
+        return [int(ms) / 1000 for ms in _DUMP_DURATION.findall(shown)]
 
     def read_load(self):
         """Return what ovs-vswitchd has, of all bridges: a Load.

@@ -500,8 +500,8 @@ class OpenVSwitch:
                 'claims': counters.sum_claims(self._ofctl.get_flows(
                     bridge, openflow.Match(pipeline.CLASSIFY)))}
 
-    def look_at_load(self):
-        """Look at how much there is of flows, and keep within the bounds.
+    def measure_load(self):
+        """Measure how much there is of flows, and keep within the bounds.
 
         To be called again and again.
 
@@ -509,7 +509,7 @@ class OpenVSwitch:
         """
         applied = {vip_id: one for vip_id, one in self._applied.copy().items()
                    if one}
-        self._rooms.look({
+        self._rooms.measure({
             vip_id: bridges.Names.of(vip_id).bridge
             for vip_id, one in applied.items()
             if not one.transition.is_over})

@@ -4,8 +4,8 @@
 
 Frames come from the patch port, and those that are for the VIP go back there,
 from the distributor's own MAC address to that of a member. All others end
-here, but answers to looks at members (looks.py) and what others say of the
-VIP's addresses (claims.py), which the process gets: nothing is ever sent
+here, but answers to probes of members (probe_flows.py) and what others say of
+the VIP's addresses (claims.py), which the process gets: nothing is ever sent
 anywhere else.
 
     CLASSIFY        what is for the VIP; what all members are to know
@@ -43,9 +43,9 @@ import enum
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import answers
 from octavia_hmsync.distributor.ovs import claims
-from octavia_hmsync.distributor.ovs import looks
 from octavia_hmsync.distributor.ovs import mapping
 from octavia_hmsync.distributor.ovs import openflow
+from octavia_hmsync.distributor.ovs import probe_flows
 from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync.distributor.ovs import transition as transitions
 
@@ -243,7 +243,7 @@ class _Compiler:
                     self._document.active):
                 self._flows.append(flow)
             self._classify_traffic(address)
-        self._flows += looks.make_flows(
+        self._flows += probe_flows.make_flows(
             self._document, self._in_port, self._living, CLASSIFY, ADVERTISE)
         self._flows += claims.make_flows()
 

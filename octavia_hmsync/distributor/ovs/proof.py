@@ -17,8 +17,8 @@ import time
 import typing
 
 from octavia_hmsync.distributor import document as doc
-from octavia_hmsync.distributor import look_frames
-from octavia_hmsync.distributor.ovs import looks
+from octavia_hmsync.distributor.ovs import probe_flows
+from octavia_hmsync.distributor import probe_frames
 
 # Seconds: for how long is waited for answers, and after which it is asked
 # again, as a member may have to find out first where to send them.
@@ -59,14 +59,14 @@ class Questions:
     def __init__(self, document: doc.Document,
                  macs: abc.Collection[str]) -> None:
         self._document = document
-        pair = doc.choose_look(document)
+        pair = doc.choose_probe(document)
         self._pair = pair
         self._left = set(macs) if pair else set()
         self._refuse: set[str] = set()
         # By the MAC address, our port and the number that an answer has:
         # whether that is to come.
         self._asked: dict[tuple[str, int, int], bool] = {}
-        self._port = secrets.randbelow(looks.FIRST_PORT)
+        self._port = secrets.randbelow(probe_flows.FIRST_PORT)
         self._proven: set[str] = set()
 
     @property
@@ -85,7 +85,7 @@ class Questions:
         for mac in sorted(self._left):
             # As of one connection: no network changes their order, and no
             # firewall finds fault with the second one alone.
-            self._port = (self._port + 1) % looks.FIRST_PORT
+            self._port = (self._port + 1) % probe_flows.FIRST_PORT
             sequence, number = secrets.randbits(32), secrets.randbits(31)
             frames += [self._make(mac, sequence, number + is_plain, is_plain)
                        for is_plain in (False, True)]
@@ -93,19 +93,19 @@ class Questions:
 
     def _make(self, mac: str, sequence: int, number: int,
               is_plain: bool) -> bytes:
-        assert self._pair and self._document.look
-        port = looks.FIRST_PORT + self._port
+        assert self._pair and self._document.probe
+        port = probe_flows.FIRST_PORT + self._port
         self._asked[mac, port, number] = is_plain
-        return look_frames.Segment(
+        return probe_frames.Segment(
             self._document.port.mac, mac, self._pair.own, self._pair.vip,
-            port, self._document.look.ports[0], sequence, number,
-            look_frames.ACK,
+            port, self._document.probe.ports[0], sequence, number,
+            probe_frames.ACK,
             tos=0 if is_plain else doc.MARK << _DSCP_SHIFT).to_frame()
 
     def hear(self, frame: bytes) -> None:
         """Take a frame, of whatever."""
-        answer = look_frames.parse(frame)
-        if answer is None or not answer.flags & look_frames.RST:
+        answer = probe_frames.parse(frame)
+        if answer is None or not answer.flags & probe_frames.RST:
             return
         mac = answer.source_mac
         is_expected = self._asked.get((mac, answer.target_port,
@@ -128,7 +128,7 @@ def prove(line: _Line, document: doc.Document, macs: abc.Collection[str],
     :param document: the VIP document.
     :param macs: MAC addresses of members.
     :param patience: seconds.
-    :returns: a Proof; of nobody where nobody looks at members.
+    :returns: a Proof; of no member without probes.
     :raises VswitchUnavailable: if the line fails.
     """
     questions = Questions(document, macs)

@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 # either ends.
 _SCARCE, _NONE = 0.5, 0.95
 _LESS = 0.8
-# How many VIPs are counted at each look: each takes some 30 ms of a processor.
+# How many VIPs are counted at a time: each takes some 30 ms of a processor.
 _SHARE = 3
 
 
@@ -39,7 +39,7 @@ class _Switch(typing.Protocol):
 
 
 class Rooms:
-    """How much room there is. One thread may look, others may ask.
+    """How much room there is. One thread may measure, others may ask.
 
     :param switch: an Ofctl.
     :param options: max_pins and max_flows.
@@ -62,7 +62,7 @@ class Rooms:
 
     @property
     def cached(self) -> int | None:
-        """How many flows the data path had at the last look."""
+        """How many flows the data path had at the last measurement."""
         return self._load.cached if self._load else None
 
     @property
@@ -70,24 +70,24 @@ class Rooms:
         """How many pins each table of a VIP may have just now."""
         return 0 if self._whole is pipeline.Room.NONE else self._max_pins
 
-    def look(self, changing: abc.Mapping[str, str]) -> None:
-        """Look at how much room there is.
+    def measure(self, changing: abc.Mapping[str, str]) -> None:
+        """Measure how much room there is.
 
         :param changing: VIPs whose connections may be pinned: the id and the
-                         name of the bridge. Some are looked at, and others
+                         name of the bridge. Some are counted, and others
                          at the next call.
         :raises VswitchUnavailable: if a bridge does not answer.
         """
-        self._look_at_all()
+        self._measure_all()
         for vip_id in set(self._of_vips) - set(changing):
             del self._of_vips[vip_id]
         vips = sorted(changing)
         first = self._next = self._next % max(1, len(vips))
         self._next += _SHARE
         for vip_id in vips[first:first + _SHARE]:
-            self._look_at(vip_id, changing[vip_id])
+            self._measure_one(vip_id, changing[vip_id])
 
-    def _look_at_all(self) -> None:
+    def _measure_all(self) -> None:
         try:
             load = self._switch.read_load()
         except exceptions.VswitchUnavailable as e:
@@ -105,7 +105,7 @@ class Rooms:
                 self._whole is pipeline.Room.NONE):
             self._say_whole(load.flows)
 
-    def _look_at(self, vip_id: str, bridge: str) -> None:
+    def _measure_one(self, vip_id: str, bridge: str) -> None:
         most = max(self._switch.count(bridge, *(
             openflow.Match(table)
             for table in (sharing.PINS, sharing.HANDSHAKES))))

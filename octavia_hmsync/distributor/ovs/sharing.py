@@ -210,7 +210,7 @@ def make_hearing(document: doc.Document, here: abc.Sequence[str],
     :param here: what matches frames for this distributor.
     :param protocol: tcp or tcp6.
     :param to_vip: what matches one address of the VIP.
-    :param table: of the first look at a frame.
+    :param table: that sees a frame first.
     """
     for partner in document.partners:
         yield openflow.Flow(

@@ -217,16 +217,17 @@ def _ask(conf, wanted):
               others that need attention soon), lists of lines.
     """
     # Imported late: it is slow.
+    from octavia_hmsync.cluster.distribution import distributor_status
     from octavia_hmsync.cluster.distribution import distributors
-    from octavia_hmsync.cluster.distribution import sightings
 
     def ask(one):
         try:
-            seen = sightings.ask(distributors.make_client(conf, one.url))
+            answer = distributor_status.ask(
+                distributors.make_client(conf, one.url))
         except exceptions.InvalidConfiguration as e:
-            seen = sightings.Seen(str(e))
+            answer = distributor_status.Answer(str(e))
         return [line and f'{one.name}: {line}'.rstrip('.') + '.' for line in
-                (seen.problem, _find_end(seen.expires_at))]
+                (answer.problem, _find_end(answer.expires_at))]
 
     if not wanted:
         return [], []

@@ -118,7 +118,7 @@ class Backend:
     def count_lost(self):
         return None
 
-    def look_at_load(self):
+    def measure_load(self):
         return {'flows': len(self._applied), 'max_flows': 1000,
                 'cached_flows': 0, 'max_cached_flows': 1000, 'full': False,
                 'full_vips': []}

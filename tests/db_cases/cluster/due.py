@@ -10,7 +10,7 @@ from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import due as due_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import view as view_repo
 from octavia_hmsync.db import models
 from octavia_hmsync.sync.db import health_manager as hm_repo
@@ -19,7 +19,7 @@ from tests.db_cases import base
 from tests.db_cases.cluster import calls as cluster_calls
 
 CLUSTER = 'cluster1'
-DOWN = sight_repo.Look('DOWN', 'no answer')
+DOWN = probe_repo.Result('DOWN', 'no answer')
 
 
 class ClusterDueCases(base.DatabaseTestCase):
@@ -63,8 +63,8 @@ class ClusterDueCases(base.DatabaseTestCase):
 
     def test_rest(self):
         self.assertDue(False)
-        sight_repo.record(self.engine, sight_repo.HEARTBEATS,
-                          {'a': sight_repo.Look('UP')})
+        probe_repo.record(self.engine, probe_repo.HEARTBEATS,
+                          {'a': probe_repo.Result('UP')})
         member_repo.set_health(self.engine, 'b', 'HEALTHY')
         self.assertDue(False)
         # One statement, whatever there is.
@@ -118,18 +118,18 @@ class ClusterDueCases(base.DatabaseTestCase):
         self.assertDue()
 
     def test_seen(self):
-        sight_repo.record(self.engine, sight_repo.HEARTBEATS, {'a': DOWN})
+        probe_repo.record(self.engine, probe_repo.HEARTBEATS, {'a': DOWN})
         self.assertDue()
         first, = self.news()
-        self.make_older(models.MemberSight, 'changed_at', 9)
-        sight_repo.record(self.engine, 'network1', {'b': DOWN})
+        self.make_older(models.MemberProbe, 'changed_at', 9)
+        probe_repo.record(self.engine, 'network1', {'b': DOWN})
         self.assertNotEqual([first], self.news())
         claim_repo.claim(self.engine, CLUSTER, 'me', 60)
         self.assertDue(is_free=False)
-        for who, member_id in ((sight_repo.HEARTBEATS, 'a'),
+        for who, member_id in ((probe_repo.HEARTBEATS, 'a'),
                                ('network1', 'b')):
-            sight_repo.record(self.engine, who,
-                              {member_id: sight_repo.Look('UP')})
+            probe_repo.record(self.engine, who,
+                              {member_id: probe_repo.Result('UP')})
         self.assertDue(False)
         member_repo.set_health(self.engine, 'a', 'SUSPECT')
         self.assertDue(is_free=False)
@@ -194,9 +194,9 @@ class ClusterDueCases(base.DatabaseTestCase):
         self.change(provisioning_status='ERROR')
         cluster_repo.set_sizes(self.engine, CLUSTER, desired_size=4)
         self.assertDue(False)
-        sight_repo.record(self.engine, sight_repo.HEARTBEATS, {'a': DOWN})
+        probe_repo.record(self.engine, probe_repo.HEARTBEATS, {'a': DOWN})
         self.assertDue()
-        sight_repo.forget(self.engine, sight_repo.HEARTBEATS)
+        probe_repo.forget(self.engine, probe_repo.HEARTBEATS)
         self.assertDue(False)
         self.set_state('a', 'FAILED')
         self.assertDue()
@@ -217,9 +217,9 @@ class ClusterDueCases(base.DatabaseTestCase):
         for change, take_back in (
                 (lambda: self.set_state('a', 'DRAINING'),
                  lambda: self.set_state('a', 'ACTIVE')),
-                (lambda: sight_repo.record(self.engine, 'network1',
+                (lambda: probe_repo.record(self.engine, 'network1',
                                            {'b': DOWN}),
-                 lambda: sight_repo.forget(self.engine, 'network1')),
+                 lambda: probe_repo.forget(self.engine, 'network1')),
                 (lambda: self.records.set_status(self.amphorae[0], 'ERROR'),
                  lambda: self.records.set_status(self.amphorae[0],
                                                  'ALLOCATED')),
@@ -264,17 +264,17 @@ class ClusterDueCases(base.DatabaseTestCase):
             (CLUSTER, False, 'ACTIVE', True, ['a', 'b'], [], False),
             (found.cluster.id, found.may_resize, found.load_balancer_status,
              found.cluster.enabled, [member.id for member in found.members],
-             found.sights, found.is_heard))
+             found.probes, found.is_heard))
         self.assertEqual(set(self.amphorae), set(found.amphora_statuses))
         cluster_repo.set_sizes(self.engine, CLUSTER, desired_size=3)
         self.change(enabled=False, provisioning_status='ERROR')
-        sight_repo.record(self.engine, sight_repo.HEARTBEATS, {'a': DOWN})
+        probe_repo.record(self.engine, probe_repo.HEARTBEATS, {'a': DOWN})
         found = self.view()
         self.assertEqual(
             (True, 'ERROR', False, ['a']),
             (found.may_resize, found.load_balancer_status,
              found.cluster.enabled,
-             [sight.member_id for sight in found.sights]))
+             [probe.member_id for probe in found.probes]))
 
     def test_owner_changes_load_balancer(self):
         """What is shown of it is of now, not of when the cluster was made."""

@@ -8,14 +8,14 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.db import models
 from tests.db_cases import base
 from tests.db_cases.cluster import calls as cluster_calls
 
 CLUSTER = 'cluster1'
-UP = sight_repo.Look('UP')
-DOWN = sight_repo.Look('DOWN', 'no answer')
+UP = probe_repo.Result('UP')
+DOWN = probe_repo.Result('DOWN', 'no answer')
 
 
 class _Cases(base.DatabaseTestCase):
@@ -167,7 +167,7 @@ class OrderCases(_Cases):
             self.member('spare').state, self.member('spare').slot))
 
 
-class SightCases(_Cases):
+class ProbeCases(_Cases):
 
     def setUp(self):
         super().setUp()
@@ -175,34 +175,35 @@ class SightCases(_Cases):
             self.engine, cluster_calls.DRIVER, cluster_calls.DISTRIBUTORS)
 
     def see(self, who=None, **looks):
-        return sight_repo.record(self.engine, who or self.one.id, looks)
+        return probe_repo.record(self.engine, who or self.one.id, looks)
 
-    def sights(self):
+    def probes(self):
         return [(s.member_id, s.distributor_id, s.state, s.error)
-                for s in sight_repo.get_of_cluster(self.engine, CLUSTER)]
+                for s in probe_repo.get_of_cluster(self.engine, CLUSTER)]
 
     def test_record(self):
         self.assertEqual(['b'], self.see(a=UP, b=DOWN, nobody=DOWN))
         self.assertEqual([('a', self.one.id, 'UP', None),
                           ('b', self.one.id, 'DOWN', 'no answer')],
-                         self.sights())
+                         self.probes())
         self.assertEqual([], self.see(a=UP, b=DOWN))
-        self.make_older(models.MemberSight, 'changed_at', 50)
+        self.make_older(models.MemberProbe, 'changed_at', 50)
         # Another reason is no other state.
-        self.assertEqual([], self.see(b=sight_repo.Look('DOWN', 'wrong MAC')))
+        self.assertEqual([], self.see(
+            b=probe_repo.Result('DOWN', 'wrong MAC')))
         self.assertEqual(['a'], self.see(a=DOWN))
         ages = [(s.now - s.changed_at).total_seconds() > 49 for s in
-                sight_repo.get_of_cluster(self.engine, CLUSTER)]
+                probe_repo.get_of_cluster(self.engine, CLUSTER)]
         self.assertEqual([False, True], ages)
-        self.assertEqual({'a': DOWN, 'b': sight_repo.Look('DOWN',
-                                                          'wrong MAC')},
-                         sight_repo.get_of_observer(self.engine, self.one.id))
+        self.assertEqual({'a': DOWN, 'b': probe_repo.Result('DOWN',
+                                                            'wrong MAC')},
+                         probe_repo.get_of_observer(self.engine, self.one.id))
 
     def test_recorded_at_once(self):
         changed = self.run_at_once([functools.partial(
             self.see, a=DOWN, b=UP)] * 4)
         self.assertEqual(1, sum(map(len, changed)))
-        self.assertEqual(2, len(self.sights()))
+        self.assertEqual(2, len(self.probes()))
         # A change of what is there is told once, too.
         for state in (UP, DOWN, UP, DOWN):
             changed = self.run_at_once([functools.partial(
@@ -217,35 +218,35 @@ class SightCases(_Cases):
         distributor_repo.set_status(self.engine, self.one.id, 'ONLINE')
         self.see(a=DOWN)
         self.see(self.two.id, a=UP)
-        self.see(sight_repo.HEARTBEATS, a=DOWN)
+        self.see(probe_repo.HEARTBEATS, a=DOWN)
         self.assertEqual(
             {(self.one.id, False, True), (self.two.id, True, False),
              ('heartbeats', False, False)},
             {(s.distributor_id, s.is_active, s.is_online) for s in
-             sight_repo.get_of_cluster(self.engine, CLUSTER)})
+             probe_repo.get_of_cluster(self.engine, CLUSTER)})
         # Nobody has asked it since.
         for seconds, expected in ((40, True), (61, False)):
             self.make_older(models.Distributor, 'last_seen', seconds)
             self.assertEqual({expected, False}, {
                 s.is_online for s in
-                sight_repo.get_of_cluster(self.engine, CLUSTER)})
-        self.assertEqual([], sight_repo.get_of_cluster(self.engine,
+                probe_repo.get_of_cluster(self.engine, CLUSTER)})
+        self.assertEqual([], probe_repo.get_of_cluster(self.engine,
                                                        'cluster2'))
 
     def test_forget(self):
         self.see(a=DOWN, b=UP)
         self.see(self.two.id, a=UP)
-        self.assertEqual(2, sight_repo.forget(self.engine, self.one.id))
-        self.assertEqual(0, sight_repo.forget(self.engine, self.one.id))
-        self.assertEqual([('a', self.two.id, 'UP', None)], self.sights())
+        self.assertEqual(2, probe_repo.forget(self.engine, self.one.id))
+        self.assertEqual(0, probe_repo.forget(self.engine, self.one.id))
+        self.assertEqual([('a', self.two.id, 'UP', None)], self.probes())
 
     def test_deleted_with_its_member(self):
         self.see(a=DOWN, b=UP)
         self.assertTrue(member_repo.delete(self.engine, 'a'))
-        self.assertEqual({'b': UP}, sight_repo.get_of_observer(
+        self.assertEqual({'b': UP}, probe_repo.get_of_observer(
             self.engine, self.one.id))
         cluster_repo.delete(self.engine, CLUSTER)
-        self.assertEqual({}, sight_repo.get_of_observer(self.engine,
+        self.assertEqual({}, probe_repo.get_of_observer(self.engine,
                                                         self.one.id))
 
     def test_deleted_with_its_distributor(self):
@@ -255,7 +256,7 @@ class SightCases(_Cases):
         distributor_repo.sync(self.engine, cluster_calls.DRIVER, {
             'network1': 'https://network1:9444'})
         self.assertEqual([('a', self.one.id, 'DOWN', 'no answer')],
-                         self.sights())
+                         self.probes())
         self.assertTrue(vip_repo.delete(self.engine, vip.id))
         self.assertFalse(vip_repo.delete(self.engine, vip.id))
-        self.assertEqual([], self.sights())
+        self.assertEqual([], self.probes())

@@ -8,7 +8,7 @@ See ``tests.db_cases.calls``.
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import view as view_repo
 from tests.db_cases.cluster import calls as cluster_calls
 
@@ -75,34 +75,34 @@ class ManagerCalls(cluster_calls.ClusterCalls):
 
     def _see(self):
         self._make()
-        sight_repo.record(self.engine, 'network1', {
-            'member0': sight_repo.Look('UP'),
-            'member1': sight_repo.Look('DOWN', 'no answer')})
+        probe_repo.record(self.engine, 'network1', {
+            'member0': probe_repo.Result('UP'),
+            'member1': probe_repo.Result('DOWN', 'no answer')})
 
-    @_call(sight_repo.record)
-    def record_first_sights(self):
+    @_call(probe_repo.record)
+    def record_first_probes(self):
         self._make()
-        return 'network1', {'member0': sight_repo.Look('UP'),
-                            'nobody': sight_repo.Look('DOWN')}
+        return 'network1', {'member0': probe_repo.Result('UP'),
+                            'nobody': probe_repo.Result('DOWN')}
 
-    @_call(sight_repo.record)
-    def record_sights(self):
+    @_call(probe_repo.record)
+    def record_probes(self):
         self._see()
-        return 'network1', {'member0': sight_repo.Look('DOWN', 'no answer'),
-                            'member1': sight_repo.Look('UP')}
+        return 'network1', {'member0': probe_repo.Result('DOWN', 'no answer'),
+                            'member1': probe_repo.Result('UP')}
 
-    @_call(sight_repo.get_of_cluster)
-    def get_sights_of_cluster(self):
+    @_call(probe_repo.get_of_cluster)
+    def get_probes_of_cluster(self):
         self._see()
         return 'cluster1',
 
-    @_call(sight_repo.get_of_observer)
-    def get_sights_of_observer(self):
+    @_call(probe_repo.get_of_observer)
+    def get_probes_of_observer(self):
         self._see()
         return 'network1',
 
-    @_call(sight_repo.forget)
-    def forget_sights(self):
+    @_call(probe_repo.forget)
+    def forget_probes(self):
         self._see()
         return 'network1',
 
@@ -126,8 +126,8 @@ class ManagerCalls(cluster_calls.ClusterCalls):
     def get_own_addresses(self):
         return self._make(),
 
-    @_call(front_repo.get_lookers)
-    def get_lookers(self):
+    @_call(front_repo.get_probers)
+    def get_probers(self):
         self._make()
         return ()
 

@@ -14,7 +14,7 @@ from sqlalchemy import orm
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import member_health as health_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import shown_status
 from octavia_hmsync.cluster import member_watch
 from octavia_hmsync.cluster import status_floor
@@ -27,7 +27,7 @@ from tests.db_cases.cluster import calls as cluster_calls
 from tests.db_cases.sync import amphora
 
 TIMEOUT = 60
-LOOK = TIMEOUT / 8
+PROBE = TIMEOUT / 8
 LONG = 10000
 
 
@@ -98,13 +98,13 @@ class MemberSilenceCases(_Cases):
         """Look, for most of a heartbeat_timeout; return the silent ones."""
         for _ in range(times):
             (watch or self.watch).run_once()
-            self.now += LOOK
+            self.now += PROBE
         return self.silent()
 
     def silent(self):
         """Ids of members, which are those of their amphorae here."""
-        return {member_id for member_id, look in sight_repo.get_of_observer(
-            self.engine, sight_repo.HEARTBEATS).items()
+        return {member_id for member_id, look in probe_repo.get_of_observer(
+            self.engine, probe_repo.HEARTBEATS).items()
             if look.state == 'DOWN'}
 
     def beat(self, amphora_id, age=0):
@@ -119,10 +119,10 @@ class MemberSilenceCases(_Cases):
         self.records.set_health(other, age=TIMEOUT + 5)
         self.assertEqual(set(), self.look(1))
         self.assertEqual({silent}, self.look())
-        before = self.rows(models.MemberSight)
+        before = self.rows(models.MemberProbe)
         self.assertIn('No heartbeat since', before[0].error)
         self.assertEqual({silent}, self.look(20))
-        self.assertEqual(before, self.rows(models.MemberSight))
+        self.assertEqual(before, self.rows(models.MemberProbe))
 
     def test_what_distributors_do_does_not_change(self):
         """It says nothing of where connections go, nor of its state."""
@@ -205,7 +205,7 @@ class MemberSilenceCases(_Cases):
         watches = [self.make_watch() for _ in range(4)]
         for _ in range(6):
             self.run_at_once([watch.run_once for watch in watches])
-            self.now += LOOK
+            self.now += PROBE
         self.assertEqual(ids, self.silent())
 
     def test_at_rest(self):
@@ -214,7 +214,7 @@ class MemberSilenceCases(_Cases):
         cluster_repo.set_status(self.engine, 'cluster1',
                                 operating_status='ONLINE')
         self.look(1)
-        self.now += LOOK
+        self.now += PROBE
         with self.count_statements() as statements:
             self.watch.run_once()
             self.watch.run_once()

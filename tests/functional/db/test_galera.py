@@ -23,7 +23,7 @@ from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import lock as cluster_lock
 from octavia_hmsync.cluster.db import member as cm_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import schema
@@ -503,15 +503,15 @@ class TestClustersAtOnce(GaleraTestCase):
             self.assertEqual(1, sum(vip.active for vip in (
                 vip_repo.get_of_cluster(self.engine, self.cluster_id))))
 
-    def test_sights(self):
+    def test_probes(self):
         """Several that see the same: it is said once."""
         self.add_members('one', 'two')
         for number in range(ROUNDS):
-            looks = {each: sight_repo.Look(('DOWN', 'UP')[number % 2])
+            looks = {each: probe_repo.Result(('DOWN', 'UP')[number % 2])
                      for each in ('one', 'two')}
             answers = self.at_once(
-                lambda e, what: sight_repo.record(
-                    e, sight_repo.HEARTBEATS, what), *[(looks,)] * 3)
+                lambda e, what: probe_repo.record(
+                    e, probe_repo.HEARTBEATS, what), *[(looks,)] * 3)
             self.assertEqual(['one', 'two'], sorted(
                 name for changed in answers for name in changed))
 

@@ -9,8 +9,8 @@ from tests.db_cases.cluster import due as cluster_due
 from tests.db_cases.cluster import figures as cluster_figures
 from tests.db_cases.cluster import instance as distributor_instance
 from tests.db_cases.cluster import lock as cluster_lock
-from tests.db_cases.cluster import look as cluster_look
 from tests.db_cases.cluster import manager
+from tests.db_cases.cluster import member_facts as cluster_member_facts
 from tests.db_cases.cluster import member_health
 from tests.db_cases.cluster import news as cluster_news
 from tests.db_cases.cluster import restore as cluster_restore
@@ -270,11 +270,11 @@ class TestDistributorInstances(
     pass
 
 
-class TestLooks(mariadb.MariaDBMixin, cluster_look.LookCases):
+class TestLooks(mariadb.MariaDBMixin, cluster_member_facts.MemberFactsCases):
     pass
 
 
-class TestMemberSights(mariadb.MariaDBMixin, manager.SightCases):
+class TestMemberProbes(mariadb.MariaDBMixin, manager.ProbeCases):
     pass
 
 

@@ -280,7 +280,7 @@ class Vip:
 
     :param nodes: who distributes it; the first one answers
     :ivar shares: whether they know of each other
-    :ivar looks: whether they look at members
+    :ivar probes: whether they probe members
     :ivar pin_timeout: seconds
     """
 
@@ -294,7 +294,7 @@ class Vip:
         self.addresses = addresses
         self.members = {}
         self.shares = True
-        self.looks = False
+        self.probes = False
         self.pin_timeout = 3600
         self.states = {}
         self.version = 0
@@ -325,9 +325,9 @@ class Vip:
                 in sorted(self.members.items())),
             tuple(self.get_mac(other) for other in self.nodes
                   if other is not node and self.shares),
-            doc.Look((f'10.0.0.{node.number + 240}',
+            doc.Probe((f'10.0.0.{node.number + 240}',
                       f'fd00::{node.number + 240:x}'), (PORT,))
-            if self.looks else None)
+            if self.probes else None)
 
     def get_mac(self, node):
         """That of its port at a node."""

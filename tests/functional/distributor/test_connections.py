@@ -337,7 +337,7 @@ class TestConnections(FabricTestCase):
         Open vSwitch itself learns no more than it is told to.
         """
         self.node.distributor = self.node.make_distributor(max_pins=20)
-        look = self.node.distributor.look_at_load
+        look = self.node.distributor.measure_load
         a, b, c = [self.make_member(n) for n in range(3)]
         vip = self.make_vip([a, b])
         self.open(20, a, b)

@@ -30,7 +30,7 @@ class TestDoubled(test_connections.FabricTestCase):
 
     def make_vip(self, members, **kwargs):
         vip = super().make_vip((), **kwargs)
-        vip.looks, vip.pin_timeout = True, _PIN_TIMEOUT
+        vip.probes, vip.pin_timeout = True, _PIN_TIMEOUT
         for slot, host in enumerate(members):
             vip.set(host, doc.ACTIVE, slot, slot // 2)
         vip.apply()

@@ -10,7 +10,7 @@ from octavia_hmsync.cluster.distribution import distributors as ovs_backend
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
 from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync.distributor import document as doc
-from octavia_hmsync.distributor import sights
+from octavia_hmsync.distributor import probe_results
 from octavia_hmsync import exceptions
 from tests.cloud import records
 from tests.db_cases import base
@@ -39,7 +39,7 @@ class FakeDistributor:
         self.adopted = {}
         self.requests = []
         self.pins = {}
-        self.sights = sights.Sights()
+        self.results = probe_results.Results()
         # Clusters for whose VIP it answers no more, in a version.
         self.left = {}
         self.is_down = False
@@ -110,7 +110,7 @@ class FakeDistributor:
     def list_vips(self):
         self._ask('GET')
         return [{'id': key, 'version': one.version,
-                 'looked_at': bool(one.look),
+                 'probed': bool(one.probe),
                  'has_left': self.left.get(key) == one.version}
                 for key, one in self.documents.items()]
 
@@ -121,14 +121,14 @@ class FakeDistributor:
             {'id': member.id, 'pins': self.pins.get(member.id, 0)}
             for member in document.members]}
 
-    def get_sights(self, run=None, after=0, timeout=0):
+    def get_probes(self, run=None, after=0, timeout=0):
         self._ask('GET')
-        news = self.sights.read(run, after, 0)
+        news = self.results.read(run, after, 0)
         return {'run': news.run, 'sequence': news.sequence,
-                'whole': news.is_whole, 'sights': [
+                'whole': news.is_whole, 'probes': [
                     {'vip': one.vip_id, 'member': one.member_id,
                      'state': one.state, 'error': one.error,
-                     'since': one.since} for one in news.sights]}
+                     'since': one.since} for one in news.results]}
 
 
 class FakePorts:

@@ -6,8 +6,8 @@ from tests.db_cases.cluster import due as cluster_due
 from tests.db_cases.cluster import figures as cluster_figures
 from tests.db_cases.cluster import instance as distributor_instance
 from tests.db_cases.cluster import lock as cluster_lock
-from tests.db_cases.cluster import look as cluster_look
 from tests.db_cases.cluster import manager
+from tests.db_cases.cluster import member_facts as cluster_member_facts
 from tests.db_cases.cluster import member_health
 from tests.db_cases.cluster import news as cluster_news
 from tests.db_cases.cluster import restore as cluster_restore
@@ -253,11 +253,11 @@ class TestDistributorInstances(
     pass
 
 
-class TestLooks(sqlite.SqliteMixin, cluster_look.LookCases):
+class TestLooks(sqlite.SqliteMixin, cluster_member_facts.MemberFactsCases):
     pass
 
 
-class TestMemberSights(sqlite.SqliteMixin, manager.SightCases):
+class TestMemberProbes(sqlite.SqliteMixin, manager.ProbeCases):
     pass
 
 

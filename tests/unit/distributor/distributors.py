@@ -8,8 +8,8 @@ import fixtures
 from oslo_config import cfg
 
 from octavia_hmsync.distributor import conf as distributor_conf
+from octavia_hmsync.distributor import probe_results
 from octavia_hmsync.distributor import restore
-from octavia_hmsync.distributor import sights
 from octavia_hmsync.distributor import store
 from octavia_hmsync.distributor import vips
 from tests.cloud.site import hmsync_tests_distributor
@@ -54,7 +54,7 @@ class DistributorTestCase(base.TestCase):
         self.backend = hmsync_tests_distributor.Backend(self.conf)
         self.vips = vips.Vips(self.kept, self.backend, self.clock)
         self.restorer = restore.Restorer(self.vips, 1, clock=self.clock)
-        self.sights = sights.Sights(2, self.clock)
+        self.results = probe_results.Results(2, self.clock)
 
     def tearDown(self):
         self.kept.close()

@@ -74,14 +74,14 @@ def raw_documents(draw):
         unique=True, min_size=1, max_size=10))
     more = {}
     if draw(st.booleans()):
-        more['look'] = {
+        more['probe'] = {
             'addresses': draw(st.lists(st.sampled_from(
                 ('192.0.2.9', '192.0.2.8', 'fd00::9')), min_size=1,
                 unique=True)),
             'ports': draw(st.lists(st.integers(1, 65535), min_size=1,
                                    max_size=16, unique=True))}
         if draw(st.booleans()):
-            more['look']['peers'] = [
+            more['probe']['peers'] = [
                 {'id': member['id'], 'port': 1025,
                  'address': draw(st.sampled_from(('10.9.9.9', 'FD00::99')))}
                 for member in members]

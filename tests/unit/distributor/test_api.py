@@ -43,9 +43,9 @@ class APITestCase(distributors.DistributorTestCase):
 
     def start(self):
         super().start()
-        self.restorer.look()
+        self.restorer.run_once()
         self.client = api.create_app(
-            self.vips, self.restorer, self.sights, 'network1',
+            self.vips, self.restorer, self.results, 'network1',
             self.allowed_clients).test_client()
 
     def ask(self, method, path, expected=200, **kwargs):
@@ -109,7 +109,7 @@ class TestAPI(APITestCase):
         self.order('fail-apply', 'it hangs')
         self.put(examples.make_raw(version=8, active=False), 503)
         self.kept.forget(VIP_ID)
-        self.restorer.look()
+        self.restorer.run_once()
         answer = self.ask('GET', '/v1/status')
         self.assertEqual(('OFFLINE', 'it hangs', 1, 0, 0), (
             answer['status'], answer['error'], answer['vips'],
@@ -130,7 +130,7 @@ class TestAPI(APITestCase):
         self.put()
         self.assertEqual({'vips': [{
             'id': VIP_ID, 'version': 7, 'active': True, 'has_left': False,
-            'looked_at': False,
+            'probed': False,
             'in_force': True, 'error': None}]}, self.ask('GET', '/v1/vips'))
 
     def test_vip(self):
@@ -159,30 +159,30 @@ class TestAPI(APITestCase):
         self.refused(self.ask('GET', '/v1/traffic', 503),
                      'VSWITCH_UNAVAILABLE', 'it hangs')
 
-    def test_sights(self):
+    def test_probes(self):
         member = examples.make_id(10)
-        self.put(examples.make_raw(look={'addresses': ['10.0.0.9'],
-                                         'ports': [80]}))
-        self.sights.note(VIP_ID, member, 'DOWN', 'silent')
-        sight = {'state': 'DOWN', 'error': 'silent',
-                 'since': self.clock.now}
+        self.put(examples.make_raw(probe={'addresses': ['10.0.0.9'],
+                                          'ports': [80]}))
+        self.results.note(VIP_ID, member, 'DOWN', 'silent')
+        result = {'state': 'DOWN', 'error': 'silent',
+                  'since': self.clock.now}
         self.assertEqual(
-            [sight, None, None],
-            [one['sight'] for one in self.ask('GET', PATH)['members']])
-        self.assertTrue(self.ask('GET', '/v1/vips')['vips'][0]['looked_at'])
-        news = self.ask('GET', '/v1/sights')
+            [result, None, None],
+            [one['probe'] for one in self.ask('GET', PATH)['members']])
+        self.assertTrue(self.ask('GET', '/v1/vips')['vips'][0]['probed'])
+        news = self.ask('GET', '/v1/probes')
         self.assertEqual({
-            'run': self.sights.run, 'sequence': 1, 'whole': True,
-            'sights': [{'vip': VIP_ID, 'member': member, **sight}]}, news)
-        self.assertEqual({**news, 'whole': False, 'sights': []}, self.ask(
-            'GET', f'/v1/sights?run={news["run"]}&after=1&timeout=0'))
+            'run': self.results.run, 'sequence': 1, 'whole': True,
+            'probes': [{'vip': VIP_ID, 'member': member, **result}]}, news)
+        self.assertEqual({**news, 'whole': False, 'probes': []}, self.ask(
+            'GET', f'/v1/probes?run={news["run"]}&after=1&timeout=0'))
         self.assertEqual(news, self.ask(
-            'GET', '/v1/sights?run=another&after=1&timeout=9'))
+            'GET', '/v1/probes?run=another&after=1&timeout=9'))
         for query, words in (('after=x', "after: 'x' is not a whole number"),
                              ('after=-1', 'after: '),
                              ('timeout=61', 'timeout: 61 is not'),
                              ('until=1', "an unknown field 'until'")):
-            self.refused(self.ask('GET', f'/v1/sights?{query}', 400),
+            self.refused(self.ask('GET', f'/v1/probes?{query}', 400),
                          'INVALID', words)
 
     def test_put(self):

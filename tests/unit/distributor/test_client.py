@@ -186,18 +186,18 @@ class TestClient(ClientTestCase):
         self.assertRaises(exceptions.DistributorOtherVersion,
                           self.client.get_transition, VIP_ID)
 
-    def test_sights(self):
-        news = {'run': 'a', 'sequence': 3, 'whole': True, 'sights': []}
+    def test_probes(self):
+        news = {'run': 'a', 'sequence': 3, 'whole': True, 'probes': []}
         self.server.answer = http(200, news)
-        self.assertEqual(news, self.client.get_sights())
-        self.assertEqual('GET /v1/sights?after=0&timeout=0',
+        self.assertEqual(news, self.client.get_probes())
+        self.assertEqual('GET /v1/probes?after=0&timeout=0',
                          self.request()[0])
-        self.client.get_sights('a b', 3, 5)
-        self.assertEqual('GET /v1/sights?after=3&timeout=5&run=a+b',
+        self.client.get_probes('a b', 3, 5)
+        self.assertEqual('GET /v1/probes?after=3&timeout=5&run=a+b',
                          self.request()[0])
         self.server.answer = http(404, {'error': 'x', 'code': 'NOT_FOUND'})
         self.assertRaises(exceptions.DistributorOtherVersion,
-                          self.client.get_sights)
+                          self.client.get_probes)
 
     def test_delete(self):
         self.server.answer = b'HTTP/1.1 204 NO CONTENT\r\n\r\n'

@@ -112,7 +112,7 @@ class TestDeaths(base.TestCase):
         return True
 
     def look(self):
-        self.restorer.look()
+        self.restorer.run_once()
         self.assertTrue(all(vip.is_in_force
                             for vip in self.vips.list_all()))
 

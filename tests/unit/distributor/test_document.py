@@ -34,7 +34,7 @@ FAULTS = [
     (examples.make_raw(colour='red'),
      "the document: has an unknown field 'colour'; there are version, "
      "active, algorithm, affinity, addresses, port, pin_timeout, members, "
-     "partners, look"),
+     "partners, probe"),
     (examples.make_raw(version='7'), "version: '7' is not a whole number"),
     (examples.make_raw(version=True), 'version: True is not a whole number'),
     (examples.make_raw(version=7.0), 'version: 7.0 is not a whole number'),
@@ -95,13 +95,13 @@ FAULTS = [
         MEMBER, {**MEMBER, 'id': examples.make_id(99), 'slot': 1,
                  'mac': MEMBER['mac'].upper()}]),
      f'mac: {MEMBER["mac"]} is there twice'),
-    (examples.make_raw(look={'addresses': ['10.0.0.9'], 'ports': [80, 80]}),
-     'look.ports: 80 is there twice'),
-    (examples.make_raw(look={'addresses': ['10.0.0.9'], 'ports': []}),
-     'look.ports: has fewer than 1'),
-    (examples.make_raw(look=None), 'look: None is not an object'),
-    (examples.make_raw(look={'addresses': ['10.0.0.5'], 'ports': [80]}),
-     'look.addresses: 10.0.0.5 is one of the VIP, and no member would answer '
+    (examples.make_raw(probe={'addresses': ['10.0.0.9'], 'ports': [80, 80]}),
+     'probe.ports: 80 is there twice'),
+    (examples.make_raw(probe={'addresses': ['10.0.0.9'], 'ports': []}),
+     'probe.ports: has fewer than 1'),
+    (examples.make_raw(probe=None), 'probe: None is not an object'),
+    (examples.make_raw(probe={'addresses': ['10.0.0.5'], 'ports': [80]}),
+     'probe.addresses: 10.0.0.5 is one of the VIP, and no member would answer '
      'to it'),
     (changed_member(mac=PORT['mac']), f'mac: {PORT["mac"]} is there twice'),
     (changed_member(mac=MEMBER['mac'] + '\n'),
@@ -209,7 +209,7 @@ class TestVersionRule(base.TestCase):
     def test_looks_need_no_version(self):
         """Who does not know of them takes nothing back."""
         old = examples.make_document(7)
-        one, other = [examples.make_document(7, look={
+        one, other = [examples.make_document(7, probe={
             'addresses': ['10.0.0.9'], 'ports': ports})
             for ports in ([80], [80, 443])]
         for document, in_force, expected in (
@@ -253,11 +253,11 @@ class TestLook(base.TestCase):
 
     def choose(self, addresses, own):
         document = examples.make_document(
-            addresses=addresses, look={'addresses': own, 'ports': [80]})
-        return doc.choose_look(document)
+            addresses=addresses, probe={'addresses': own, 'ports': [80]})
+        return doc.choose_probe(document)
 
     def test_choose(self):
-        self.assertIsNone(doc.choose_look(examples.make_document()))
+        self.assertIsNone(doc.choose_probe(examples.make_document()))
         self.assertIsNone(self.choose(['10.0.0.5'], ['fd00::9']))
         for addresses, own, expected in (
                 (['10.0.0.5'], ['10.0.0.9'], ('10.0.0.5', '10.0.0.9')),

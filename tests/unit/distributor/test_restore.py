@@ -31,8 +31,8 @@ class TestRestorer(distributors.DistributorTestCase):
 
     def test_nothing_to_do(self):
         self.put()
-        self.restorer.look()
-        self.restorer.look()
+        self.restorer.run_once()
+        self.restorer.run_once()
         self.assertEqual([VIP_ID], self.read_calls('apply'))
         self.assertEqual(('0.tests', None),
                          (self.restorer.get_health().version,
@@ -43,15 +43,15 @@ class TestRestorer(distributors.DistributorTestCase):
         self.put(*IDS)
         self.start()
         self.assertFalse(any(vip.is_in_force for vip in self.vips.list_all()))
-        self.restorer.look()
+        self.restorer.run_once()
         self.assertTrue(all(vip.is_in_force for vip in self.vips.list_all()))
         self.assertEqual(sorted(IDS), self.read_calls('change'))
-        self.assertIn('20 VIPs were looked over', self.log.output)
+        self.assertIn('20 VIPs were checked', self.log.output)
 
     def test_restart_of_open_vswitch(self):
         self.put(*IDS)
         self.lose(*IDS[:5])
-        self.restorer.look()
+        self.restorer.run_once()
         self.assertEqual(sorted(IDS), self.list_forwarded())
         self.assertIn('The flows of 5 VIPs were gone', self.log.output)
 
@@ -60,8 +60,8 @@ class TestRestorer(distributors.DistributorTestCase):
         self.put(*IDS)
         self.lose(*IDS[:5])
         self.order('fail-apply', 'br-int is gone.')
-        self.restorer.look()
-        self.restorer.look()
+        self.restorer.run_once()
+        self.restorer.run_once()
         self.assertEqual(1, self.log.output.count('flows of 5 VIPs'))
 
     def test_order(self):
@@ -77,18 +77,18 @@ class TestRestorer(distributors.DistributorTestCase):
         self.put(*IDS)
         self.lose(*IDS)
         self.start()
-        self.restorer.look()
+        self.restorer.run_once()
         self.assertEqual(sorted(IDS), self.list_forwarded())
 
     def test_open_vswitch_that_does_not_work(self):
         for number in range(3):
             self.order('fail-check', 'ovsdb-server does not answer.')
-            self.restorer.look()
-            self.restorer.look()
+            self.restorer.run_once()
+            self.restorer.run_once()
             self.assertEqual('ovsdb-server does not answer.',
                              self.restorer.get_health().error)
             self.order('fail-check', None)
-            self.restorer.look()
+            self.restorer.run_once()
             self.assertIsNone(self.restorer.get_health().error)
         # Each time once.
         self.assertEqual(3, self.log.output.count('does not answer'))
@@ -96,7 +96,7 @@ class TestRestorer(distributors.DistributorTestCase):
 
     def test_hanging(self):
         """Whoever asks is told, though the thread gets no answer."""
-        self.restorer.look()
+        self.restorer.run_once()
         self.clock.now += 200
         health = self.restorer.get_health()
         self.assertEqual((None, 'Open vSwitch has not answered for 200 s'),
@@ -110,16 +110,16 @@ class TestRestorer(distributors.DistributorTestCase):
         self.lose(*IDS)
         self.start()
         self.order('fail-apply', 'br-int is gone.')
-        self.restorer.look()
+        self.restorer.run_once()
         tried = len(self.read_calls('apply')) - 20
         self.assertLessEqual(restore._ENOUGH, tried)
         # Others were under way.
         self.assertGreater(restore._ENOUGH + restore._AT_ONCE, tried)
         self.assertIn('20 VIPs are not in force', self.log.output)
-        self.restorer.look()
+        self.restorer.run_once()
         self.assertEqual(1, self.log.output.count('br-int is gone.'))
         self.order('fail-apply', None)
-        self.restorer.look()
+        self.restorer.run_once()
         self.assertEqual(sorted(IDS), self.list_forwarded())
 
     def test_those_that_fail_stop_nobody_else(self):
@@ -135,8 +135,8 @@ class TestRestorer(distributors.DistributorTestCase):
 
         with mock.patch.object(self.backend, 'apply', autospec=True,
                                side_effect=refuse):
-            self.restorer.look()
-            self.restorer.look()
+            self.restorer.run_once()
+            self.restorer.run_once()
         self.assertEqual(sorted(IDS[6:]), self.list_forwarded())
 
     def test_fault(self):
@@ -144,10 +144,10 @@ class TestRestorer(distributors.DistributorTestCase):
         self.lose(*IDS[:2])
         self.start()
         self.order('break-apply', 'yes')
-        self.restorer.look()
+        self.restorer.run_once()
         self.assertIn('Traceback', self.log.output)
         self.order('break-apply', None)
-        self.restorer.look()
+        self.restorer.run_once()
         self.assertEqual(sorted(IDS), self.list_forwarded())
 
     def test_strays(self):
@@ -158,7 +158,7 @@ class TestRestorer(distributors.DistributorTestCase):
                   '.corrupt')
         self.start()
         for _ in range(2 * restore._STRAY_ROUNDS):
-            self.restorer.look()
+            self.restorer.run_once()
         self.assertEqual(IDS[:3], self.list_forwarded())
         unknown = {vip.id: vip.error for vip in self.vips.list_all()
                    if vip.document is None}
@@ -181,19 +181,19 @@ class TestRestorer(distributors.DistributorTestCase):
         entry.transition.clear()
         self.kept.save(VIP_ID, entry)
         self.start()
-        self.restorer.look()
+        self.restorer.run_once()
         self.assertTrue(self.vips.get(VIP_ID).is_in_force)
         self.assertIn('since', self.kept.load()[VIP_ID].transition)
 
     def test_thread(self):
         self.put()
         restorer = restore.Restorer(self.vips, .01)
-        with mock.patch.object(restorer, 'look', autospec=True,
+        with mock.patch.object(restorer, 'run_once', autospec=True,
                                side_effect=[KeyError('x'), None] * 1000):
             restorer.start()
-            waiting.wait_for(lambda: restorer.look.call_count > 5,
+            waiting.wait_for(lambda: restorer.run_once.call_count > 5,
                              'sign of more rounds')
             restorer.stop(60)
         self.assertFalse(restorer._thread.is_alive())
-        self.assertIn('A round of looking after the VIPs failed',
+        self.assertIn('A round of checking the VIPs failed',
                       self.log.output)

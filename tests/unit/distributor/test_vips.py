@@ -57,19 +57,19 @@ class TestVips(distributors.DistributorTestCase):
         """They need no new version; who knows of none changes none."""
         look = {'addresses': ['10.0.0.9'], 'ports': [80]}
         self.put()
-        self.assertEqual({}, self.vips.list_looked_at())
-        self.assertTrue(self.put(look=look))
-        told = examples.make_document(look=look)
-        self.assertEqual({VIP_ID: (told, True)}, self.vips.list_looked_at())
+        self.assertEqual({}, self.vips.list_probed())
+        self.assertTrue(self.put(probe=look))
+        told = examples.make_document(probe=look)
+        self.assertEqual({VIP_ID: (told, True)}, self.vips.list_probed())
         self.assertFalse(self.put())
-        self.assertEqual({VIP_ID: (told, True)}, self.vips.list_looked_at())
+        self.assertEqual({VIP_ID: (told, True)}, self.vips.list_probed())
         # Not in force just now, as after a start.
         self.start()
-        self.assertEqual({VIP_ID: (told, False)}, self.vips.list_looked_at())
+        self.assertEqual({VIP_ID: (told, False)}, self.vips.list_probed())
         self.assertTrue(self.put())
-        self.assertEqual({VIP_ID: (told, True)}, self.vips.list_looked_at())
+        self.assertEqual({VIP_ID: (told, True)}, self.vips.list_probed())
         self.vips.delete(VIP_ID)
-        self.assertEqual({}, self.vips.list_looked_at())
+        self.assertEqual({}, self.vips.list_probed())
 
     def get_forwarded(self):
         with open(os.path.join(self.backend.directory,
@@ -114,12 +114,12 @@ class TestVips(distributors.DistributorTestCase):
             self.put(members=['ACTIVE'])
             self.assertEqual((False, ['ACTIVE']), self.get_forwarded())
             self.start()
-            self.restorer.look()
+            self.restorer.run_once()
         self.put(8, members=['ACTIVE'])
         self.assertEqual((True, ['ACTIVE']), self.get_forwarded())
         self.assertFalse(self.vips.get(VIP_ID).has_left)
         self.start()
-        self.restorer.look()
+        self.restorer.run_once()
         self.assertEqual((True, ['ACTIVE']), self.get_forwarded())
 
     def test_remembered_before_it_is_in_force(self):
@@ -185,9 +185,9 @@ class TestVips(distributors.DistributorTestCase):
     def test_deletion_is_forgotten(self):
         self.put()
         self.vips.delete(VIP_ID, 8)
-        self.restorer.look()
+        self.restorer.run_once()
         self.clock.now += vips.DELETION_KEPT + 1
-        self.restorer.look()
+        self.restorer.run_once()
         self.assertEqual(['lock'], os.listdir(self.state_path))
         self.assertTrue(self.put(1))
 
@@ -197,11 +197,11 @@ class TestVips(distributors.DistributorTestCase):
         self.assertRaises(exceptions.VswitchUnavailable, self.vips.delete,
                           VIP_ID, 8)
         self.assertEqual([VIP_ID], self.list_forwarded())
-        self.restorer.look()
+        self.restorer.run_once()
         self.start()
-        self.restorer.look()
+        self.restorer.run_once()
         self.order('fail-remove', None)
-        self.restorer.look()
+        self.restorer.run_once()
         self.assertEqual([], self.list_forwarded())
 
     def test_one_at_a_time(self):
@@ -274,13 +274,13 @@ class TestVips(distributors.DistributorTestCase):
         self.assertNotEqual(entry.transition['base'],
                             entry.transition['current'])
         self.start()
-        self.restorer.look()
+        self.restorer.run_once()
         self.assertEqual(entry, self.kept.load()[VIP_ID])
         self.clock.now += PIN_TIMEOUT - 1
-        self.restorer.look()
+        self.restorer.run_once()
         self.assertEqual(entry, self.kept.load()[VIP_ID])
         self.clock.now += 60
-        self.restorer.look()
+        self.restorer.run_once()
         entry = self.kept.load()[VIP_ID]
         self.assertEqual(entry.transition['base'],
                          entry.transition['current'])
@@ -456,7 +456,7 @@ class Sequence(stateful.RuleBasedStateMachine):
 
     @stateful.rule()
     def look(self):
-        self.case.restorer.look()
+        self.case.restorer.run_once()
         if self.works:
             self.check_forwarded()
 

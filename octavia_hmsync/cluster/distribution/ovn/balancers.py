@@ -34,8 +34,8 @@ DRIVER = 'hmsync_ovn'
 # The distributor that stands for all of OVN.
 NAME = 'ovn'
 _ATTEMPTS = 12
-# States of members that OVN looks at.
-_LOOKED_AT = (member_repo.ACTIVE, member_repo.DRAINING, member_repo.STANDBY)
+# States of members that OVN probes.
+_PROBED = (member_repo.ACTIVE, member_repo.DRAINING, member_repo.STANDBY)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Applied:
 
     :param network_id: of its VIP.
     :param vip_port_id: of its VIP.
-    :param source_port_id: of the port from which OVN looks at members.
+    :param source_port_id: of the port from which OVN probes members.
     :param ports: of listeners.
-    :param members: {port: id of a member} of the members that OVN looks at.
+    :param members: {port: id of a member} of the members that OVN probes.
     :param scene: what describe() returned.
     """
 
@@ -201,28 +201,28 @@ class Balancers:
 
         :returns: what is wrong with the network, or None.
         """
-        looked_at = [front for front in fronts if front.state in _LOOKED_AT]
+        probed = [front for front in fronts if front.state in _PROBED]
         scene = self.northbound.read(
             addresses.network_id, addresses.port_id,
-            [vip.port_id, *(front.port_id for front in looked_at)])
+            [vip.port_id, *(front.port_id for front in probed)])
         texts = list(addresses.subnets)
         places = places_.find_places(scene.links, scene.switch, texts)
         source = next((text for text in scene.addresses.get(vip.port_id, ())
                        if ':' not in text), None)
         backends = {front.member_id: plan.Backend(
             front.member_id, front.port_id, scene.addresses[front.port_id])
-            for front in looked_at if front.port_id in scene.addresses}
-        serving = [backends[front.member_id] for front in looked_at
+            for front in probed if front.port_id in scene.addresses}
+        serving = [backends[front.member_id] for front in probed
                    if front.member_id in backends and
                    front.slot is not None and
                    front.state == member_repo.ACTIVE]
         main = plan.make(cluster.id, cluster.version, cluster.affinity,
                          [*texts, *([scene.floating] if scene.floating
                                     else [])], serving, ports, source)
-        look = plan.make_look(cluster.id, cluster.version, backends.values(),
-                              ports, source)
+        probe = plan.make_probe(cluster.id, cluster.version, backends.values(),
+                                ports, source)
         if self.northbound.apply(cluster.id, cluster.version,
-                                 [(main, places), (look, None)]):
+                                 [(main, places), (probe, None)]):
             LOG.info('OVN has version %d of the cluster %s: %d members, %d '
                      'switches, %d routers', cluster.version, cluster.id,
                      len(serving), len(places.switches), len(places.routers))
@@ -230,7 +230,7 @@ class Balancers:
             self._applied[cluster.id] = (Applied(
                 cluster.version, addresses.network_id, addresses.port_id,
                 vip.port_id, ports,
-                {front.port_id: front.member_id for front in looked_at},
+                {front.port_id: front.member_id for front in probed},
                 describe(scene, texts)), tuple(texts))
         return find_problem(addresses, scene)
 

@@ -2,25 +2,25 @@
 
 """Finds members on dead nodes, because OVN does not show them.
 
-The node of a member looks at its front end, so its last look stays in OVN
+The node of a member probes its front end, so its last result stays in OVN
 when the node dies. Neutron knows whether the ovn-controller of a node still
 answers OVN; it is asked only about silent members.
 """
 
 import time
 
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync import periodic
 
-# Seconds between two looks.
+# Seconds between two rounds.
 _INTERVAL = 10
-# Members per look: each takes two requests.
+# Members per round: each takes two requests.
 _AT_ONCE = 8
 
 
 class Nodes:
-    """Looks at the nodes of members.
+    """Checks the nodes of members.
 
     :param clock: returns seconds.
     """
@@ -29,19 +29,20 @@ class Nodes:
         self._engine = engine
         self._balancers = balancers
         self._clock = clock
-        self._looked: float | None = None
+        self._checked: float | None = None
         # The last member that was asked about.
         self._after = ''
 
-    def look(self):
+    def run_once(self):
         """Record the members on dead nodes in Balancers.on_dead_nodes."""
         now = self._clock()
-        if self._looked is not None and now - self._looked < _INTERVAL:
+        if self._checked is not None and now - self._checked < _INTERVAL:
             return
-        self._looked = now
-        silent = {member_id for member_id, look in sight_repo.get_of_observer(
-            self._engine, sight_repo.HEARTBEATS).items()
-            if look.state == sight_repo.DOWN}
+        self._checked = now
+        silent = {member_id for member_id, result
+                  in probe_repo.get_of_observer(
+                      self._engine, probe_repo.HEARTBEATS).items()
+                  if result.state == probe_repo.DOWN}
         ports = {member_id: port_id
                  for applied, _ in self._balancers.get_applied().values()
                  for port_id, member_id in applied.members.items()
@@ -58,7 +59,7 @@ class Nodes:
                 host = self._balancers.ports.find_dead_node(ports[member_id])
             except (exceptions.CloudUnavailable,
                     exceptions.CloudRefused) as e:
-                problem = f'Nodes of silent members were not looked at: {e}'
+                problem = f'Nodes of silent members were not checked: {e}'
                 found = {}
                 break
             found.pop(member_id, None)

@@ -19,12 +19,12 @@ CLUSTER_KEY = 'octavia-hmsync:cluster'
 VERSION_KEY = 'octavia-hmsync:version'
 
 _PREFIX = 'octavia-hmsync-'
-# Options of a health check: seconds, and numbers of looks.
+# Options of a health check: seconds, and numbers of probes.
 _CHECK = {'interval': '1', 'timeout': '1', 'success_count': '1',
           'failure_count': '2'}
 _OPTIONS = {'event': 'false', 'reject': 'true'}
 SOURCE_IP = 'SOURCE_IP'
-# OVN 23.03 looks at members over IPv4 only.
+# OVN 23.03 probes members over IPv4 only.
 _CHECKED = 4
 # No packet has this destination.
 _NOWHERE = '0.0.0.1'
@@ -51,8 +51,8 @@ class Balancer:
     :param selection_fields: header fields by which connections are spread;
                              empty for all of them.
     :param ip_port_mappings: {own address: its port, and the source address
-                             of looks}.
-    :param checks: keys of vips whose backends OVN looks at.
+                             of probes}.
+    :param checks: keys of vips whose backends OVN probes.
     :param external_ids: the id and the version of the cluster.
     """
 
@@ -88,8 +88,8 @@ def make(cluster_id: str, version: int, affinity: str,
     :param backends: the members that get new connections, by slot: with
                      SOURCE_IP their order decides where clients go.
     :param ports: of listeners.
-    :param source: the address from which OVN looks at members, which must be
-                   unique; None for no looks.
+    :param source: the address from which OVN probes members, which must be
+                   unique; None for no probes.
     """
     backends = list(backends)
     vips: dict[str, str] = {}
@@ -111,13 +111,13 @@ def make(cluster_id: str, version: int, affinity: str,
         {CLUSTER_KEY: cluster_id, VERSION_KEY: str(version)})
 
 
-def make_look(cluster_id: str, version: int,
-              backends: abc.Iterable[Backend], ports: abc.Iterable[int],
-              source: str | None) -> Balancer:
-    """Make the load balancer for looks at all members of a cluster.
+def make_probe(cluster_id: str, version: int,
+               backends: abc.Iterable[Backend], ports: abc.Iterable[int],
+               source: str | None) -> Balancer:
+    """Make the load balancer for probes of all members of a cluster.
 
     It is at no switch and no router, so it carries no traffic. Without it OVN
-    would not look at drained members, which may be well again.
+    would not probe drained members, which may be well again.
 
     :param cluster_id, version, ports, source: as make() takes them.
     :param backends: all members that have a front end.
@@ -129,7 +129,7 @@ def make_look(cluster_id: str, version: int,
         vips = {_key(_NOWHERE, port): ','.join(_key(ip, port) for ip in own)
                 for port in sorted(set(ports))}
     return Balancer(
-        f'{get_name(cluster_id)}-look', version, vips, (),
+        f'{get_name(cluster_id)}-probe', version, vips, (),
         _make_mappings(backends, source) if vips else {}, frozenset(vips),
         {CLUSTER_KEY: cluster_id, VERSION_KEY: str(version)})
 

@@ -2,7 +2,7 @@
 
 """The Neutron port of a cluster for OVN's load balancer.
 
-No machine has it. OVN looks at members from its addresses. It is also the
+No machine has it. OVN probes members from its addresses. It is also the
 only port to which OVN may move the VIP: so no machine in the subnet has the
 VIP, and the router answers for it.
 """
@@ -20,7 +20,7 @@ _AGENT = 'OVN Controller'
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """The port from which OVN looks at members.
+    """The port from which OVN probes members.
 
     :param mtu: of its network.
     """

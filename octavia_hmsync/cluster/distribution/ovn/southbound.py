@@ -1,39 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Reads what OVN sees of members, from its southbound database."""
+"""Reads the results of OVN's probes, from its southbound database."""
 
 from collections import abc
 import ipaddress
 
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.distribution.ovn import connections
 
-_STATES = {'online': sight_repo.UP, 'offline': sight_repo.DOWN}
+_STATES = {'online': probe_repo.UP, 'offline': probe_repo.DOWN}
 
 
-def judge(statuses: abc.Iterable[str]) -> sight_repo.Look | None:
-    """Return the Look at a member from the statuses of its ports. Pure.
+def judge(statuses: abc.Iterable[str]) -> probe_repo.Result | None:
+    """Return the Result of a member from the statuses of its ports. Pure.
 
-    :param statuses: as OVN has them; empty if it has not looked yet.
+    :param statuses: as OVN has them; empty if it has not probed yet.
     :returns: UP if one port answers; None if nothing is known.
     """
     states = {_STATES[status] for status in statuses if status in _STATES}
-    if sight_repo.UP in states:
-        return sight_repo.Look(sight_repo.UP)
+    if probe_repo.UP in states:
+        return probe_repo.Result(probe_repo.UP)
     if states:
-        return sight_repo.Look(
-            sight_repo.DOWN, 'OVN gets no answer from any of its listeners')
+        return probe_repo.Result(
+            probe_repo.DOWN, 'OVN gets no answer from any of its listeners')
     return None
 
 
 class Southbound:
-    """Reads OVN's looks. Threads may share it."""
+    """Reads the results of OVN's probes. Threads may share it."""
 
     def __init__(self, conf):
         self._conf = conf
 
     def read(self):
-        """Return {(port, address): statuses} of all that OVN looks at.
+        """Return {(port, address): statuses} of all that OVN probes.
 
         :raises DistributorUnreachable: if the database does not answer.
         """

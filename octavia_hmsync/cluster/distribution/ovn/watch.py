@@ -14,13 +14,13 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import due as due_repo
 from octavia_hmsync.cluster.db import front as front_repo
-from octavia_hmsync.cluster.db import look as look_repo
+from octavia_hmsync.cluster.db import member_facts as facts_repo
+from octavia_hmsync.cluster.distribution import distributor_status
 from octavia_hmsync.cluster.distribution import distributor_watch
-from octavia_hmsync.cluster.distribution import looks
+from octavia_hmsync.cluster.distribution import member_facts
 from octavia_hmsync.cluster.distribution.ovn import balancers as balancers_
 from octavia_hmsync.cluster.distribution.ovn import nodes
 from octavia_hmsync.cluster.distribution import port_watch
-from octavia_hmsync.cluster.distribution import sightings
 from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync import exceptions
 
@@ -28,12 +28,12 @@ LOG = logging.getLogger(__name__)
 
 # Clusters that OVN is told at the same time.
 _AT_ONCE = 4
-# Seconds between two looks at what changes rarely.
-_FULL_LOOK = 60
-# Clusters that each look reads without a reason, in turn.
+# Seconds between two checks of what changes rarely.
+_RARELY = 60
+# Clusters that each round reads without a reason, in turn.
 _PAGE = 100
-# Seconds for which a changed cluster is looked at. A process that has not
-# looked for half of that looks at all clusters, as it may have missed a
+# Seconds for which a changed cluster is read. A process that has not
+# run for half of that reads all clusters, as it may have missed a
 # change.
 _RECENT = 120
 
@@ -49,7 +49,7 @@ class _Silent:
 
 
 class OVNWatch:
-    """Looks at OVN, each time look() is called.
+    """Compares OVN with rows, each time run_once() is called.
 
     The copy of OVN's database is compared as a whole with what this process
     has told, which costs no request. Rows are read only of clusters that
@@ -57,13 +57,13 @@ class OVNWatch:
 
     :param clock: returns seconds.
     :param heartbeat_interval: seconds between two heartbeats of an amphora.
-    :param interval: seconds between two looks.
+    :param interval: seconds between two rounds.
     """
 
     def __init__(self, engine, balancers, clock=time.monotonic,
                  heartbeat_interval=10, interval=5):
         self._engine = engine
-        self._recorder = sightings.Recorder(engine, interval)
+        self._recorder = distributor_status.Recorder(engine, interval)
         self._balancers = balancers
         self._clock = clock
         self._heartbeat_interval = heartbeat_interval
@@ -71,8 +71,8 @@ class OVNWatch:
         self._ports = port_watch.PortWatch(engine, balancers.ports,
                                            balancers.add)
         self._swept: float | None = None
-        self._seen: float | None = None
-        self._looked: float | None = None
+        self._checked: float | None = None
+        self._last: float | None = None
         # The last cluster of the page before.
         self._after = ''
         # Ids of clusters that OVN could not be told.
@@ -80,7 +80,7 @@ class OVNWatch:
         # The get_change() with which everything was compared.
         self._compared: int | None = None
 
-    def look(self):
+    def run_once(self):
         """Ask OVN, and tell it what it does not know.
 
         :returns: a distributor_watch.Report.
@@ -90,39 +90,39 @@ class OVNWatch:
             change = self._balancers.northbound.get_change()
             there = self._balancers.northbound.list()
         except exceptions.DistributorError as e:
-            self._recorder.record(row, sightings.Seen(str(e)))
+            self._recorder.record(row, distributor_status.Answer(str(e)))
             return distributor_watch.Report({row.name: str(e)}, 0, {})
-        self._recorder.record(row, sightings.Seen())
+        self._recorder.record(row, distributor_status.Answer())
         self._sweep(row, there)
         work = self._find_work(row, there, change != self._compared)
         failed = distributor_watch.tell(self._balancers, work, _AT_ONCE)
         self._failed = set(failed)
         self._compared = None if failed else change
         # Last, as Neutron may be slow.
-        self._nodes.look()
-        self._look_at_ports()
-        looks.count_connections(self._engine, _Silent,
-                                self._heartbeat_interval)
+        self._nodes.run_once()
+        self._check_ports()
+        member_facts.count_connections(self._engine, _Silent,
+                                       self._heartbeat_interval)
         return distributor_watch.Report({}, len(work) - len(failed), failed)
 
-    def _look_at_ports(self):
+    def _check_ports(self):
         now = self._clock()
-        if self._seen is not None and now - self._seen < _FULL_LOOK:
+        if self._checked is not None and now - self._checked < _RARELY:
             return
         cluster_id = None
         try:
-            for cluster_id in sorted(self._ports.look()):
+            for cluster_id in sorted(self._ports.run_once()):
                 self._balancers.add(cluster_id)
-            self._seen = now
+            self._checked = now
         except exceptions.HMSyncException as e:
-            LOG.info('The ports of clusters are looked at again later%s: %s',
+            LOG.info('The ports of clusters are checked again later%s: %s',
                      f', first that of the cluster {cluster_id}'
                      if cluster_id else '', e)
 
     def _sweep(self, row, there):
         """Remove deleted clusters from OVN."""
         now = self._clock()
-        if self._swept is not None and now - self._swept < _FULL_LOOK:
+        if self._swept is not None and now - self._swept < _RARELY:
             return
         known = {vip.cluster_id for vip in vip_repo.get_of_distributor(
             self._engine, row.id)}
@@ -137,7 +137,7 @@ class OVNWatch:
                 LOG.info('The port of the cluster %s, which is gone, is '
                          'deleted later: %s', cluster_id, e)
                 return
-        look_repo.forget_connections(self._engine)
+        facts_repo.forget_connections(self._engine)
         self._swept = now
 
     def _find_work(self, row, there, is_changed):
@@ -194,8 +194,8 @@ class OVNWatch:
         :param other: ids of clusters that differ in OVN.
         """
         now = self._clock()
-        looked, self._looked = self._looked, now
-        if looked is None or now - looked > _RECENT / 2:
+        last, self._last = self._last, now
+        if last is None or now - last > _RECENT / 2:
             return None
         page = due_repo.get_page(self._engine, self._after, _PAGE)
         self._after = page[-1] if len(page) == _PAGE else ''

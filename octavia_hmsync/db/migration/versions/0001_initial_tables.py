@@ -304,16 +304,16 @@ def upgrade():
         'hmsync_cluster_member',
         ix_hmsync_cluster_member_state=['state'])
     operations.create_table(
-        'hmsync_member_sight',
+        'hmsync_member_probe',
         sa.Column('member_id', sa.String(36), primary_key=True),
         sa.Column('distributor_id', sa.String(36), primary_key=True),
         sa.Column('state', sa.String(36), nullable=False),
         sa.Column('changed_at', types.Timestamp, nullable=False),
         sa.Column('error', sa.Text, nullable=True))
     operations.create_indexes(
-        'hmsync_member_sight',
-        ix_hmsync_member_sight_distributor=['distributor_id'],
-        ix_hmsync_member_sight_state=['state'])
+        'hmsync_member_probe',
+        ix_hmsync_member_probe_distributor=['distributor_id'],
+        ix_hmsync_member_probe_state=['state'])
     operations.create_table(
         'hmsync_distributor',
         sa.Column('id', sa.String(36), primary_key=True),

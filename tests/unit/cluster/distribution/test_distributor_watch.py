@@ -10,10 +10,10 @@ from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import news as news_repo
+from octavia_hmsync.cluster.distribution import distributor_status
 from octavia_hmsync.cluster.distribution import distributor_watch
 from octavia_hmsync.cluster.distribution import distributors as ovs_backend
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
-from octavia_hmsync.cluster.distribution import sightings
 from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync import compat
 from octavia_hmsync.db import models
@@ -74,7 +74,7 @@ class TestNoCluster(distributors.DistributorTestCase):
         """It is asked for no port of a distributor."""
         with mock.patch.object(self.ports, 'get_switched_off', autospec=True,
                                side_effect=AssertionError):
-            self.watch.look()
+            self.watch.run_once()
 
 
 class TestLook(distributors.DistributorTestCase):
@@ -98,20 +98,20 @@ class TestLook(distributors.DistributorTestCase):
     def test_full(self):
         """Whose Open vSwitch remembers no more connections."""
         names = sorted(self.statuses())
-        self.assertEqual({}, self.watch.look().full)
+        self.assertEqual({}, self.watch.run_once().full)
         for name, is_full, vips in zip(names, (False, True, False),
                                        ([], [], ['a'])):
             self.fakes[name].load = {'full': is_full, 'full_vips': vips}
         self.assertEqual(dict(zip(names, (False, True, True))),
-                         self.watch.look().full)
+                         self.watch.run_once().full)
 
     def test_nothing_to_do(self):
         for _look in range(2):
-            report = self.watch.look()
+            report = self.watch.run_once()
             self.assertEqual(({}, 0, {}), (report.problems, report.told,
                                            report.failed))
         before = [list(fake.requests) for fake in self.fakes.values()]
-        self.watch.look()
+        self.watch.run_once()
         # Those of the versions, and of the status.
         self.assertEqual([len(one) + 2 for one in before],
                          [len(fake.requests) for fake in
@@ -126,7 +126,7 @@ class TestLook(distributors.DistributorTestCase):
         self.clusters += [self.add_cluster() for _number in range(3)]
         for cluster_id in self.clusters[3:]:
             self.vips.add(cluster_id)
-        self.watch.look()
+        self.watch.run_once()
         even = self.answering()
         self.assertLessEqual(
             max(map(even.count, even)) - min(map(even.count, even)), 1)
@@ -135,20 +135,20 @@ class TestLook(distributors.DistributorTestCase):
                 if vip.distributor_name == 'network1':
                     vip_repo.set_active(self.engine, cluster_id,
                                         vip.distributor_id)
-        self.watch.look()
+        self.watch.run_once()
         uneven = self.answering()
         self.assertEqual(4, uneven.count('network1'))
         for _minute in range(3):
             self.now += 61
             # All of them changed a moment ago.
-            self.watch.look()
+            self.watch.run_once()
             self.assertEqual(uneven, self.answering())
         for cluster_id in self.clusters:
             self.grow_old(cluster_id)
         numbers = []
         for _minute in range(4):
             self.now += 61
-            self.watch.look()
+            self.watch.run_once()
             numbers.append(self.answering().count('network1'))
         # One at a time, and no more than it takes.
         self.assertEqual([3, 2, 2, 2], numbers)
@@ -163,14 +163,14 @@ class TestLook(distributors.DistributorTestCase):
             self.fakes[name].left[cluster_id] = self.get_version(cluster_id)
         version = self.get_version(cluster_id)
         self.now += 61
-        self.watch.look()
+        self.watch.run_once()
         self.assertEqual(version + 1, self.get_version(cluster_id))
         for name in (active, other):
             self.assertEqual(version + 1, self.fakes[name].documents[
                 cluster_id].version)
         self.assertEqual([active], self.get_answering(cluster_id))
         self.now += 61
-        self.watch.look()
+        self.watch.run_once()
         self.assertEqual(version + 1, self.get_version(cluster_id))
 
     def delete_port(self, cluster_id, name):
@@ -182,13 +182,13 @@ class TestLook(distributors.DistributorTestCase):
         """Another one is made within a minute, and the VIP is not dark."""
         log = self.useFixture(fixtures.FakeLogger())
         cluster_id = self.clusters[0]
-        self.watch.look()
+        self.watch.run_once()
         active, other = self.get_rows(cluster_id)
         self.assertTrue(self.get_rows(cluster_id)[active].active)
         for name in (active, other):
             gone = self.delete_port(cluster_id, name)
             self.now += 61
-            self.watch.look()
+            self.watch.run_once()
             new = self.get_rows(cluster_id)[name].port_id
             self.assertNotIn(new, (None, gone))
             self.assertEqual((cluster_id, name), self.ports.hosts[new])
@@ -208,23 +208,23 @@ class TestLook(distributors.DistributorTestCase):
     def test_port_cannot_be_made_anew(self):
         """It is tried again, and the other one has the VIP."""
         cluster_id = self.clusters[0]
-        self.watch.look()
+        self.watch.run_once()
         active, other = self.get_rows(cluster_id)
         self.delete_port(cluster_id, active)
         ensure = self.ports.ensure
         self.ports.ensure = mock.Mock(
             spec=ensure, side_effect=exceptions.CloudRefused('quota'))
         self.now += 61
-        self.watch.look()
+        self.watch.run_once()
         self.assertIsNone(self.get_rows(cluster_id)[active].port_id)
         self.now += 5
-        self.watch.look()
+        self.watch.run_once()
         self.assertEqual([other], [
             name for name, row in self.get_rows(cluster_id).items()
             if row.active])
         self.ports.ensure = ensure
         self.now += 61
-        self.watch.look()
+        self.watch.run_once()
         self.assertIsNotNone(self.get_rows(cluster_id)[active].port_id)
 
     def test_port_is_changed(self):
@@ -237,13 +237,13 @@ class TestLook(distributors.DistributorTestCase):
                                           is_ovs=True)):
             self.ports.states[vip.port_id] = state
             self.now += 61
-            self.watch.look()
+            self.watch.run_once()
             self.assertEqual({}, self.ports.states)
         self.assertEqual(3, log.output.count('were changed from outside'))
         self.assertIn(cluster_id, log.output)
         self.ports.states[vip.port_id] = cluster_ports.State(False, (), ())
         self.now += 61
-        self.watch.look()
+        self.watch.run_once()
         self.assertIn(vip.port_id, self.ports.states)
 
     def test_port_of_a_vip(self):
@@ -251,12 +251,12 @@ class TestLook(distributors.DistributorTestCase):
         log = self.useFixture(fixtures.FakeLogger())
         with self.engine.begin() as connection:
             connection.execute(compat.VIP.update().values(port_id='vip1'))
-        self.watch.look()
+        self.watch.run_once()
         self.assertNotIn('vip1', log.output)
         self.ports.gone.add('vip1')
         for _ in range(3):
             self.now += 61
-            self.watch.look()
+            self.watch.run_once()
         for cluster_id in self.clusters:
             self.assertEqual(1, log.output.count(
                 f'The port vip1 of the VIP of the cluster {cluster_id} is'))
@@ -275,7 +275,7 @@ class TestLook(distributors.DistributorTestCase):
             True, (f'{distributors.ADDRESS}/32',), ('group',))
         self.ports.states = {'port0': right, 'port1': right}
         self.now += 61
-        self.watch.look()
+        self.watch.run_once()
         self.assertEqual([], self.ports.changes)
         for state, change in (
                 (cluster_ports.State(True, (), ('group',)),
@@ -284,12 +284,12 @@ class TestLook(distributors.DistributorTestCase):
                  ('port1', (), ('group',)))):
             self.ports.states = {'port0': right, 'port1': state}
             self.now += 61
-            self.watch.look()
+            self.watch.run_once()
             self.assertEqual(change, self.ports.changes.pop())
             self.assertIn('The port port1 of a member', log.output)
         self.ports.gone.add('port0')
         self.now += 61
-        self.watch.look()
+        self.watch.run_once()
         self.assertEqual(['REPLACE', None], [
             member.ordered for member in member_repo.get_of_cluster(
                 self.engine, self.clusters[0])])
@@ -302,43 +302,43 @@ class TestLook(distributors.DistributorTestCase):
     def test_at_rest(self):
         """Nobody reads what was not changed; what was is told."""
         first, second, third = self.clusters
-        self.watch.look()
+        self.watch.run_once()
         for cluster_id in self.clusters:
             self.grow_old(cluster_id)
         with mock.patch.object(vip_repo, 'get_all',
                                autospec=True) as get_all:
-            self.assertEqual(0, self.watch.look().told)
+            self.assertEqual(0, self.watch.run_once().told)
             self.add_member(second)
-            self.assertEqual(1, self.watch.look().told)
-            self.assertEqual(0, self.watch.look().told)
+            self.assertEqual(1, self.watch.run_once().told)
+            self.assertEqual(0, self.watch.run_once().told)
             # It goes on until they have it.
             self.add_member(third)
             fakes = [self.fakes[name] for name in self.get_names(third)]
             for fake in fakes:
                 fake.error = exceptions.DistributorRejected('no')
             with mock.patch.object(self.watch, '_ask', self.ask_well):
-                self.assertEqual([third], list(self.watch.look().failed))
+                self.assertEqual([third], list(self.watch.run_once().failed))
                 self.grow_old(third)
-                self.assertEqual([third], list(self.watch.look().failed))
+                self.assertEqual([third], list(self.watch.run_once().failed))
             get_all.assert_not_called()
         for fake in fakes:
             fake.error = None
-        self.watch.look()
+        self.watch.run_once()
         version = self.get_version(third)
         self.assertEqual({version}, {
             fake.documents[third].version for fake in fakes})
 
     def ask_well(self, _row):
-        return sightings.Seen(software_version='1.2.3')
+        return distributor_status.Answer(software_version='1.2.3')
 
     def test_one_dies_and_is_back(self):
         self.fakes['network1'].is_down = True
-        report = self.watch.look()
+        report = self.watch.run_once()
         self.assertEqual(['network1'], list(report.problems))
         self.assertEqual(OFFLINE, self.statuses()['network1'])
         self.assertAllAnswered('network2', 'network3')
         self.fakes['network1'].is_down = False
-        self.watch.look()
+        self.watch.run_once()
         self.assertAllAnswered('network2', 'network3')
         for cluster_id in self.clusters:
             for one in self.get_rows(cluster_id).values():
@@ -351,11 +351,11 @@ class TestLook(distributors.DistributorTestCase):
 
     def test_one_is_drained(self):
         """Its clusters leave it, and another one answers before."""
-        self.watch.look()
+        self.watch.run_once()
         one, _two, three = distributor_repo.get_all(self.engine)
         self.assertTrue(distributor_repo.drain(self.engine, one.id))
-        self.watch._looked.clear()
-        self.watch.look()
+        self.watch._checked.clear()
+        self.watch.run_once()
         self.assertAllAnswered('network2', 'network3')
         for cluster_id in self.clusters:
             self.assertEqual({'network2', 'network3'},
@@ -363,21 +363,21 @@ class TestLook(distributors.DistributorTestCase):
         self.assertEqual({}, self.fakes['network1'].documents)
         # The next one leaves each of them with one.
         self.assertTrue(distributor_repo.drain(self.engine, three.id))
-        self.watch._looked.clear()
-        self.watch.look()
+        self.watch._checked.clear()
+        self.watch.run_once()
         self.assertAllAnswered('network2')
         self.assertEqual({}, self.fakes['network3'].documents)
         for each in (one, three):
             distributor_repo.resume(self.engine, each.id)
-        self.watch._looked.clear()
-        self.watch.look()
+        self.watch._checked.clear()
+        self.watch.run_once()
         self.assertAllAnswered('network2')
         for cluster_id in self.clusters:
             self.assertEqual(2, len(self.get_names(cluster_id)))
 
     def test_one_dies_while_neutron_takes_its_time(self):
         """Another one answers before Neutron is asked anything."""
-        self.watch.look()
+        self.watch.run_once()
         self.now += 100
         self.fakes['network1'].is_down = True
         seen = []
@@ -389,15 +389,15 @@ class TestLook(distributors.DistributorTestCase):
 
         with mock.patch.object(self.ports, 'get_switched_off',
                                get_switched_off):
-            self.watch.look()
+            self.watch.run_once()
         self.assertEqual([self.now], seen)
 
     def test_many_leave_one(self):
         """Meanwhile somebody looks whether the others answer."""
-        self.watch.look()
+        self.watch.run_once()
         one = distributor_repo.get_all(self.engine)[0]
         distributor_repo.drain(self.engine, one.id)
-        self.watch._looked.clear()
+        self.watch._checked.clear()
         settle, settled = self.vips.settle, []
 
         def take_long(cluster_id, check):
@@ -412,7 +412,7 @@ class TestLook(distributors.DistributorTestCase):
         with mock.patch.object(self.watch._vips, 'settle', take_long):
             for number in range(len(leaving) + 1):
                 self.assertEqual(number, len(settled))
-                self.watch.look()
+                self.watch.run_once()
         # One that cannot leave keeps nobody from it.
         self.assertEqual(leaving, set(settled))
         for cluster_id in leaving:
@@ -420,10 +420,10 @@ class TestLook(distributors.DistributorTestCase):
 
     def test_claim_is_lost_while_one_leaves(self):
         """The other owner of the cluster decides where it is from now on."""
-        self.watch.look()
+        self.watch.run_once()
         one = distributor_repo.get_all(self.engine)[0]
         distributor_repo.drain(self.engine, one.id)
-        self.watch._looked.clear()
+        self.watch._checked.clear()
         before = {cluster_id: self.get_names(cluster_id)
                   for cluster_id in self.clusters}
         apply = self.subject.apply
@@ -437,7 +437,7 @@ class TestLook(distributors.DistributorTestCase):
             return result
 
         with mock.patch.object(self.subject, 'apply', apply_and_lose):
-            self.watch.look()
+            self.watch.run_once()
         for cluster_id, names in before.items():
             # It has got another one by then, and has left none.
             self.assertLessEqual(set(names), set(self.get_names(cluster_id)))
@@ -449,7 +449,7 @@ class TestLook(distributors.DistributorTestCase):
     def test_its_open_vswitch_is_down(self):
         self.fakes['network1'].ovs_error = 'Open vSwitch does not work'
         self.assertEqual({'network1': 'Open vSwitch does not work'},
-                         self.watch.look().problems)
+                         self.watch.run_once().problems)
         self.assertAllAnswered('network2', 'network3')
 
     def test_one_that_misses_one_request_is_no_dead_one(self):
@@ -461,17 +461,17 @@ class TestLook(distributors.DistributorTestCase):
             raise exceptions.DistributorUnreachable('slow')
 
         fake._ask = stumble
-        self.assertEqual({}, self.watch.look().problems)
+        self.assertEqual({}, self.watch.run_once().problems)
 
     def test_whatever_it_says(self):
         """Nothing of it reaches a terminal, or is too long for a column."""
         self.fakes['network1'].ovs_error = 'a\n\x1b[31m' + 1000 * 'b'
-        problem = self.watch.look().problems['network1']
+        problem = self.watch.run_once().problems['network1']
         self.assertEqual(r'a \x1b[31mbbb', problem[:13])
         self.assertEqual(300, len(problem))
         self.fakes['network2'].get_versions = lambda: {
             'software_version': 100 * '9'}
-        self.assertNotIn('network2', self.watch.look().problems)
+        self.assertNotIn('network2', self.watch.run_once().problems)
         self.assertEqual({64}, {
             len(row.software_version) for row in
             distributor_repo.get_all(self.engine) if row.name == 'network2'})
@@ -479,43 +479,43 @@ class TestLook(distributors.DistributorTestCase):
     def test_nonsense(self):
         self.fakes['network1'].get_versions = lambda: {'host': 'network1'}
         self.assertIn('cannot be read',
-                      self.watch.look().problems['network1'])
+                      self.watch.run_once().problems['network1'])
 
     def test_all_die(self):
         for fake in self.fakes.values():
             fake.is_down = True
-        self.assertEqual(3, len(self.watch.look().problems))
+        self.assertEqual(3, len(self.watch.run_once().problems))
         for fake in self.fakes.values():
             fake.is_down = False
-        self.watch.look()
+        self.watch.run_once()
         self.assertAllAnswered(*distributors.NAMES)
 
     def test_one_forgot_everything(self):
-        self.watch.look()
+        self.watch.run_once()
         self.fakes['network1'].documents.clear()
-        self.watch.look()
+        self.watch.run_once()
         self.now += 100
-        self.watch.look()
+        self.watch.run_once()
         self.assertAllAnswered(*distributors.NAMES)
         self.assertNotEqual({}, self.fakes['network1'].documents)
 
     def test_a_port_that_is_off_for_no_reason(self):
         port_id = next(iter(self.ports.is_on))
         self.ports.is_on[port_id] = False
-        self.watch.look()
+        self.watch.run_once()
         self.assertTrue(self.ports.is_on[port_id])
         # Neutron is asked rarely, and may be down.
         self.now += 100
         log = self.useFixture(fixtures.FakeLogger())
         self.ports.error = exceptions.CloudUnavailable('down')
         for _look in range(3):
-            self.watch.look()
+            self.watch.run_once()
         self.ports.error = None
-        self.watch.look()
+        self.watch.run_once()
         said = [line for line in log.output.splitlines()
                 if 'octavia-hmsync' in line]
         self.assertEqual(2, len(said), said)
-        self.assertIn('Ports of distributors were not looked at: down',
+        self.assertIn('Ports of distributors were not checked: down',
                       said[0])
         self.assertIn('works again', said[1])
 
@@ -525,7 +525,7 @@ class TestLook(distributors.DistributorTestCase):
             group='hmsync_cluster')
         for _look in range(2):
             self.now += 100
-            self.watch.look()
+            self.watch.run_once()
 
     def assertOn(self, *names):
         for cluster_id in self.clusters:
@@ -562,7 +562,7 @@ class TestLook(distributors.DistributorTestCase):
         self.assertEqual(['network3'], list(self.get_rows(cluster_id)))
         self.ports.refused = {'network1'}
         self.now += 100
-        self.watch.look()
+        self.watch.run_once()
         self.assertEqual(['network2', 'network3'],
                          sorted(self.get_rows(cluster_id)))
 
@@ -580,17 +580,17 @@ class TestLook(distributors.DistributorTestCase):
         for cluster_id in self.clusters:
             self.delete_cluster(cluster_id)
         self.ports.error = exceptions.CloudUnavailable('down')
-        self.watch.look()
+        self.watch.run_once()
         self.assertEqual(6, len(self.ports.is_on))
         self.ports.error = None
-        self.watch.look()
+        self.watch.run_once()
         self.assertEqual({}, self.ports.is_on)
         for fake in self.fakes.values():
             self.assertEqual({}, fake.documents)
 
     def test_there_are_none(self):
         self.conf.set_override('distributors', [], group='hmsync_cluster')
-        self.assertEqual({}, self.watch.look().problems)
+        self.assertEqual({}, self.watch.run_once().problems)
 
 
 class TestCutOff(distributors.DistributorTestCase):
@@ -626,8 +626,8 @@ class TestCutOff(distributors.DistributorTestCase):
         return dead
 
     def look(self):
-        self.other.look()
-        self.watch.look()
+        self.other.run_once()
+        self.watch.run_once()
 
     def get_status(self, name='network1'):
         return {row.name: row.status for row in
@@ -650,7 +650,7 @@ class TestCutOff(distributors.DistributorTestCase):
         for _look in range(5):
             self.add_member(self.clusters[0])
             for watch in (self.other, self.watch):
-                watch.look()
+                watch.run_once()
                 self.assertEqual(ONLINE, self.get_status())
             self.assertEqual(where, [self.get_answering(each)
                                      for each in self.clusters])
@@ -682,7 +682,7 @@ class TestCutOff(distributors.DistributorTestCase):
         self.look()
         self.look()
         self.fakes['network1'].is_down = True
-        self.watch.look()
+        self.watch.run_once()
         self.assertEqual(OFFLINE, self.get_status())
 
     def test_nobody_else_is_left(self):
@@ -692,7 +692,7 @@ class TestCutOff(distributors.DistributorTestCase):
         for seconds, status in ((10, ONLINE), (60, OFFLINE)):
             self.make_older(models.Distributor, 'last_seen', seconds,
                             name='network1')
-            self.other.look()
+            self.other.run_once()
             self.assertEqual(status, self.get_status())
 
     def test_one_that_is_reached_again(self):
@@ -702,5 +702,5 @@ class TestCutOff(distributors.DistributorTestCase):
         self.cut.clear()
         self.look()
         self.fakes['network1'].is_down = True
-        self.other.look()
+        self.other.run_once()
         self.assertEqual(OFFLINE, self.get_status())

@@ -127,7 +127,7 @@ class TestApply(distributors.DistributorTestCase):
                          self.get_answering(self.cluster_id))
         self.assertTrue(self.document(self.active).active)
         self.active.is_down = False
-        self.watch.look()
+        self.watch.run_once()
         self.assertWhole(self.other)
 
     def test_another_one_is_down(self):
@@ -139,7 +139,7 @@ class TestApply(distributors.DistributorTestCase):
         self.assertEqual([self.active.name],
                          self.get_answering(self.cluster_id))
         self.other.is_down = False
-        self.watch.look()
+        self.watch.run_once()
         self.assertWhole(self.active)
 
     def test_neutron_is_down_too(self):
@@ -149,7 +149,7 @@ class TestApply(distributors.DistributorTestCase):
                          self.subject.apply(self.cluster_id).active)
         self.active.is_down = False
         self.ports.error = None
-        self.watch.look()
+        self.watch.run_once()
         self.assertWhole(self.other)
 
     def test_neutron_hangs(self):
@@ -189,7 +189,7 @@ class TestApply(distributors.DistributorTestCase):
         self.subject.apply(self.cluster_id)
         self.assertEqual(2, len(self.get_answering(self.cluster_id)))
         self.ports.error = None
-        self.watch.look()
+        self.watch.run_once()
         self.assertEqual([self.other.name],
                          self.get_answering(self.cluster_id))
 
@@ -217,7 +217,7 @@ class TestApply(distributors.DistributorTestCase):
         self.assertIn('network1 is down', str(e))
         self.assertIn('network2 is down', str(e))
         self.active.is_down = self.other.is_down = False
-        self.watch.look()
+        self.watch.run_once()
         self.assertWhole(self.active)
 
     def test_an_answer_is_lost(self):
@@ -228,7 +228,7 @@ class TestApply(distributors.DistributorTestCase):
         self.assertEqual([self.other.name],
                          self.get_answering(self.cluster_id))
         self.active.loses_answers = False
-        self.watch.look()
+        self.watch.run_once()
         self.assertWhole(self.other)
 
     def test_it_is_taken_for_wrong(self):
@@ -251,7 +251,7 @@ class TestApply(distributors.DistributorTestCase):
             self.assertEqual(str(error),
                              self.get_rows(self.cluster_id)[active].error)
             self.fakes[active].error = None
-            self.watch.look()
+            self.watch.run_once()
             self.assertWhole()
 
     def test_the_database_is_an_older_one(self):
@@ -300,7 +300,7 @@ class TestApply(distributors.DistributorTestCase):
         self.subject.apply(self.cluster_id)
         self.assertEqual([self.other.name],
                          self.get_answering(self.cluster_id))
-        self.watch.look()
+        self.watch.run_once()
         self.assertWhole(self.other)
 
     def test_two_at_once(self):
@@ -309,7 +309,7 @@ class TestApply(distributors.DistributorTestCase):
             self.one_more().apply(self.cluster_id)
 
         self.run_at_once([change] * 3)
-        self.watch.look()
+        self.watch.run_once()
         self.assertEqual(5, len(self.document(self.active).members))
         self.assertWhole(self.active)
 
@@ -318,7 +318,7 @@ class TestApply(distributors.DistributorTestCase):
         self.run_at_once(
             [lambda: self.one_more().apply(self.cluster_id)] * 3)
         self.active.is_down = False
-        self.watch.look()
+        self.watch.run_once()
         self.assertWhole(self.other)
 
     def test_the_cluster_is_gone(self):
@@ -341,7 +341,7 @@ class TestAnyOrder(distributors.DistributorTestCase):
     """Whatever happens, in whatever order."""
 
     EVENTS = st.one_of(
-        st.tuples(st.sampled_from(['change', 'apply', 'look', 'away']),
+        st.tuples(st.sampled_from(['change', 'apply', 'probe', 'away']),
                   st.none()),
         st.tuples(st.sampled_from(['down', 'up', 'lose', 'kill', 'interrupt',
                                    'kill after', 'forget']),
@@ -362,7 +362,7 @@ class TestAnyOrder(distributors.DistributorTestCase):
         self.ports.error = None
         for _look in range(3):
             self.now += 100
-            report = self.watch.look()
+            report = self.watch.run_once()
         self.assertEqual(({}, 0, {}), (report.problems, report.told,
                                        report.failed))
         version = self.get_version(self.cluster_id)
@@ -413,10 +413,10 @@ class TestAnyOrder(distributors.DistributorTestCase):
                 # Who was told is the one that is heard.
                 self.assertGreaterEqual(
                     1, len(self.get_answering(self.cluster_id)))
-            case 'look':
+            case 'probe':
                 self.now += 10
                 try:
-                    self.watch.look()
+                    self.watch.run_once()
                 except distributors.Killed:
                     for one in self.fakes.values():
                         one.before = one.after = None

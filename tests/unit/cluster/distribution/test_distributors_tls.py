@@ -14,8 +14,8 @@ from octavia_hmsync.cluster.distribution import distributors as ovs_backend
 from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync.distributor import api
 from octavia_hmsync.distributor import conf as distributor_conf
+from octavia_hmsync.distributor import probe_results
 from octavia_hmsync.distributor import restore
-from octavia_hmsync.distributor import sights
 from octavia_hmsync.distributor import store
 from octavia_hmsync.distributor import tls
 from octavia_hmsync.distributor import vips
@@ -54,7 +54,7 @@ class Distributor(fixtures.Fixture):
         self.backend = hmsync_tests_distributor.Backend(conf)
         self.vips = vips.Vips(kept, self.backend)
         restorer = restore.Restorer(self.vips, 1)
-        restorer.look()
+        restorer.run_once()
         for name, path in (
                 ('server_cert', self._certificates.server_path(self._own)),
                 ('client_ca',
@@ -62,7 +62,7 @@ class Distributor(fixtures.Fixture):
             conf.set_override(name, path, distributor_conf.GROUP)
         server = serving.make_server(
             self.name, 0, api.create_app(
-                self.vips, restorer, sights.Sights(), self.name),
+                self.vips, restorer, probe_results.Results(), self.name),
             threaded=True, request_handler=Quiet)
         context, accept = tls.create_context(conf), server.get_request
 
@@ -116,7 +116,7 @@ class TestDistributors(distributors.DistributorTestCase):
 
     def look(self):
         self.now += 100
-        return self.watch.look()
+        return self.watch.run_once()
 
     def look_until_well(self):
         waiting.wait_for(lambda: not self.look().failed and all(

@@ -161,7 +161,7 @@ class TestDocuments(base.TestCase):
 
         def make(*args):
             return documents.make(cluster, found, ['192.0.2.5'], vip, 60, (),
-                                  *args).look
+                                  *args).probe
 
         self.assertEqual(
             {(member.amphora_id, own[member.amphora_id], 1025)

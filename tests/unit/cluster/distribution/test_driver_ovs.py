@@ -220,7 +220,7 @@ class TestDriver(distributors.DistributorTestCase):
                           'drain_amphorae', members=[member])
         for fake in self.fakes.values():
             fake.is_down = False
-        self.watch.look()
+        self.watch.run_once()
         self.assertEqual([(0, 'DRAINING')], self.told())
 
     def test_who_is_no_member(self):

@@ -32,32 +32,32 @@ class TestLook(distributors.DistributorTestCase):
 
     def test_once(self):
         self.found = {'other': '203.0.113.8'}
-        self.subject.look()
+        self.subject.run_once()
         self.assertEqual(0, self.count())
         self.found['vip1'] = '203.0.113.9'
         for _ in range(3):
-            self.subject.look()
+            self.subject.run_once()
         self.assertEqual(1, self.count())
         self.assertIn(self.cluster_id, self.log.output)
         self.assertIn('203.0.113.9', self.log.output)
         self.assertIn('distributor_driver = hmsync_ovn', self.log.output)
         # What is not known is no news.
         self.error = exceptions.DistributorUnreachable('OVN is away')
-        self.subject.look()
+        self.subject.run_once()
         self.assertIn('OVN is away', self.log.output)
         self.error = None
-        self.subject.look()
+        self.subject.run_once()
         self.assertEqual(1, self.count())
         # Another one is.
         self.found['vip1'] = '203.0.113.10'
-        self.subject.look()
+        self.subject.run_once()
         self.assertEqual(2, self.count())
 
     def test_by_the_watch(self):
         self.found = {'vip1': '203.0.113.9'}
         self.watch._floating = self.subject
         self.vips.add(self.cluster_id)
-        self.watch.look()
+        self.watch.run_once()
         self.assertEqual(1, self.count())
 
 
@@ -80,7 +80,7 @@ class TestAreDistributed(distributors.DistributorTestCase):
 
     def test_nobody_says_where_it_is(self):
         self.assertFalse(floating_ips.are_distributed(self.conf))
-        floating_ips.make(self.conf, self.engine).look()
+        floating_ips.make(self.conf, self.engine).run_once()
         self.assertEqual([], self.asked)
 
     def test_asked(self):

@@ -19,7 +19,7 @@ class TestPinTimeout(distributors.DistributorTestCase):
             version = self.get_version(self.cluster_id)
             member_repo.raise_idle_timeout(self.engine, self.cluster_id,
                                            seconds)
-            self.watch.look()
+            self.watch.run_once()
             self.assertEqual(expected, self.get_told())
             self.assertEqual(seconds != 75 or expected == 75,
                              version < self.get_version(self.cluster_id))

@@ -128,12 +128,12 @@ class TestRemove(distributors.DistributorTestCase):
             self.cluster_id)))
         self.assertEqual({}, self.ports.is_on)
         self.delete_cluster(self.cluster_id)
-        self.watch.look()
+        self.watch.run_once()
         self.assertEqual(['network1'], list(self.get_rows(self.cluster_id)))
         self.fakes['network1'].is_down = False
         # It is known to be there by the next one.
-        self.watch.look()
-        self.watch.look()
+        self.watch.run_once()
+        self.watch.run_once()
         self.assertNothingLeft()
 
     def test_one_never_comes_back(self):
@@ -142,8 +142,8 @@ class TestRemove(distributors.DistributorTestCase):
         self.delete_cluster(self.cluster_id)
         self.conf.set_override('distributors', ['https://network2:9444'],
                                group='hmsync_cluster')
-        self.watch.look()
-        self.watch.look()
+        self.watch.run_once()
+        self.watch.run_once()
         self.assertEqual(['network2'], [
             row.name for row in distributor_repo.get_all(self.engine)])
 

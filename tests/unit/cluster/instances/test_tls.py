@@ -14,8 +14,8 @@ from octavia_hmsync.cluster.instances import data as instance_data
 from octavia_hmsync.distributor import api
 from octavia_hmsync.distributor import client
 from octavia_hmsync.distributor import conf as distributor_conf
+from octavia_hmsync.distributor import probe_results
 from octavia_hmsync.distributor import restore
-from octavia_hmsync.distributor import sights
 from octavia_hmsync.distributor import store
 from octavia_hmsync.distributor import tls
 from octavia_hmsync.distributor import vips
@@ -47,10 +47,10 @@ class Booted(fixtures.Fixture):
         all_vips = vips.Vips(kept, hmsync_tests_distributor.Backend(
             self._conf))
         restorer = restore.Restorer(all_vips, 1)
-        restorer.look()
+        restorer.run_once()
         server = serving.make_server(
             options.bind_host, options.bind_port, api.create_app(
-                all_vips, restorer, sights.Sights(), 'somewhere'),
+                all_vips, restorer, probe_results.Results(), 'somewhere'),
             threaded=True, request_handler=test_distributors_tls.Quiet)
         context, accept = tls.create_context(self._conf), server.get_request
 

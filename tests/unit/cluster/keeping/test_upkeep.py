@@ -14,21 +14,21 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.distribution import distribution
 from octavia_hmsync.cluster.keeping import upkeep
 from octavia_hmsync.cluster.keeping import urgency
 from octavia_hmsync.cluster.managers import installed as managers
 from octavia_hmsync.cluster.managers import situation
 from octavia_hmsync import compat
-from octavia_hmsync.distributor import look_rules
+from octavia_hmsync.distributor import probe_rules
 from octavia_hmsync import exceptions
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from tests.unit.cluster import cloud
 
-UP = sight_repo.Look('UP')
-DOWN = sight_repo.Look('DOWN', 'no answer')
-SILENT = sight_repo.Look('DOWN', 'no heartbeat for 60 s')
+UP = probe_repo.Result('UP')
+DOWN = probe_repo.Result('DOWN', 'no answer')
+SILENT = probe_repo.Result('DOWN', 'no heartbeat for 60 s')
 
 
 class ManagedTestCase(cloud.CloudTestCase):
@@ -62,14 +62,14 @@ class ManagedTestCase(cloud.CloudTestCase):
         return lb
 
     def see(self, member_id, front=None, heartbeats=None):
-        for who, look in ((self.one.id, front),
-                          (sight_repo.HEARTBEATS, heartbeats)):
-            if look is not None:
-                sight_repo.record(self.engine, who, {member_id: look})
+        for who, result in ((self.one.id, front),
+                            (probe_repo.HEARTBEATS, heartbeats)):
+            if result is not None:
+                probe_repo.record(self.engine, who, {member_id: result})
 
-    def see_all(self, lb, look=UP):
+    def see_all(self, lb, probe=UP):
         for member in self.get_members(lb):
-            self.see(member.id, look, look)
+            self.see(member.id, probe, probe)
 
     def order_all(self, lb):
         for member in self.get_members(lb):
@@ -228,10 +228,10 @@ class TestUpkeep(ManagedTestCase):
         self.keep()
         self.assertEqual([(0, 'ACTIVE'), (1, 'ACTIVE'), (None, 'DRAINING')],
                          self.states(lb))
-        self.make_older(cloud.models.MemberSight, 'changed_at', 540)
+        self.make_older(cloud.models.MemberProbe, 'changed_at', 540)
         self.keep()
         self.assertIsNotNone(member_repo.get(self.engine, first.id))
-        self.make_older(cloud.models.MemberSight, 'changed_at', 601)
+        self.make_older(cloud.models.MemberProbe, 'changed_at', 601)
         # Unless it is the way of heartbeats that is gone.
         for member in (second, spare):
             self.see(member.id, heartbeats=SILENT)
@@ -252,7 +252,7 @@ class TestUpkeep(ManagedTestCase):
         for each in (self.one, self.two):
             distributor_repo.set_status(self.engine, each.id, 'OFFLINE')
         self.see(first.id, heartbeats=SILENT)
-        self.make_older(cloud.models.MemberSight, 'changed_at', 9000)
+        self.make_older(cloud.models.MemberProbe, 'changed_at', 9000)
         self.keep()
         self.assertEqual('SUSPECT', self.get_members(lb)[0].health)
 
@@ -322,7 +322,7 @@ class TestUpkeep(ManagedTestCase):
                 self.keep()
                 # Not at once.
                 self.assertEqual('SUSPECT', self.get_members(lb)[0].health)
-                self.make_older(cloud.models.MemberSight, 'changed_at', 31)
+                self.make_older(cloud.models.MemberProbe, 'changed_at', 31)
                 self.keep()
                 self.assertEqual('ACTIVE', self.get_members(lb)[0].state)
                 self.assertEqual(before, set(self.cloud.instances))
@@ -334,7 +334,7 @@ class TestUpkeep(ManagedTestCase):
         lb = self.make(4)
         self.see_all(lb)
         first, second, third, _last = self.get_members(lb)
-        silent = sight_repo.Look('DOWN', look_rules.SILENT)
+        silent = probe_repo.Result('DOWN', probe_rules.SILENT)
         self.see(first.id, silent)
         self.assertTrue(self.urge())
         self.make_older(cloud.models.ClusterMember, 'updated_at', 5)
@@ -342,7 +342,7 @@ class TestUpkeep(ManagedTestCase):
         self.see(second.id, silent)
         self.assertFalse(self.urge())
         # One that refuses has none.
-        self.see(third.id, sight_repo.Look('DOWN', look_rules.REFUSED))
+        self.see(third.id, probe_repo.Result('DOWN', probe_rules.REFUSED))
         self.assertTrue(self.urge())
         self.assertEqual(['DRAINING', 'ACTIVE', 'DRAINING', 'ACTIVE'],
                          [state for _slot, state in self.states(lb)])
@@ -360,7 +360,7 @@ class TestUpkeep(ManagedTestCase):
                 self.engine, member.id).state)
             self.see(member.id, UP)
             self.assertFalse(self.urge())
-            self.make_older(cloud.models.MemberSight, 'changed_at', 31)
+            self.make_older(cloud.models.MemberProbe, 'changed_at', 31)
             self.assertFalse(self.urge())
             self.make_older(cloud.models.ClusterMember, 'updated_at', 31)
             self.assertTrue(self.urge())
@@ -389,7 +389,7 @@ class TestUpkeep(ManagedTestCase):
         lb = self.make()
         for member in self.get_members(lb):
             self.see(member.id, DOWN)
-            sight_repo.record(self.engine, self.two.id, {member.id: UP})
+            probe_repo.record(self.engine, self.two.id, {member.id: UP})
         self.assertTrue(self.urge())
         self.assertEqual([self.two.id], [
             vip.distributor_id for vip in vip_repo.get_of_cluster(
@@ -403,8 +403,8 @@ class TestUpkeep(ManagedTestCase):
 
         def see(blind, other):
             for member in self.get_members(lb):
-                sight_repo.record(self.engine, blind.id, {member.id: DOWN})
-                sight_repo.record(self.engine, other.id, {member.id: UP})
+                probe_repo.record(self.engine, blind.id, {member.id: DOWN})
+                probe_repo.record(self.engine, other.id, {member.id: UP})
 
         see(self.one, self.two)
         self.assertTrue(self.urge())
@@ -424,14 +424,14 @@ class TestUpkeep(ManagedTestCase):
         """Another one sees a member more: its connections go on there."""
         lb = self.make(2)
         for member in self.get_members(lb):
-            sight_repo.record(self.engine, self.two.id, {member.id: UP})
+            probe_repo.record(self.engine, self.two.id, {member.id: UP})
         self.see_all(lb)
         far = self.get_members(lb)[0]
         self.see(far.id, DOWN)
         self.assertTrue(self.urge())
         self.assertEqual('DRAINING', self.get_members(lb)[0].state)
         self.assertFalse(self.urge())
-        self.make_older(cloud.models.MemberSight, 'changed_at', 31)
+        self.make_older(cloud.models.MemberProbe, 'changed_at', 31)
         self.assertTrue(self.urge())
         self.assertEqual([self.two.id], [
             vip.distributor_id for vip in vip_repo.get_of_cluster(
@@ -445,13 +445,13 @@ class TestUpkeep(ManagedTestCase):
         lb = self.make(standby=1)
         for member in self.get_members(lb):
             self.see(member.id, DOWN)
-            sight_repo.record(self.engine, self.two.id, {member.id: UP})
+            probe_repo.record(self.engine, self.two.id, {member.id: UP})
         vip, = [vip for vip in vip_repo.get_of_cluster(
             self.engine, self.cluster_id) if not vip.active]
         vip_repo.set_port(self.engine, vip.id, None, None)
         dead = self.get_members(lb)[0]
         self.see(dead.id, heartbeats=SILENT)
-        sight_repo.record(self.engine, self.two.id, {dead.id: DOWN})
+        probe_repo.record(self.engine, self.two.id, {dead.id: DOWN})
         reads = []
         read = situation.read
         self.useFixture(fixtures.MockPatchObject(
@@ -523,7 +523,7 @@ class TestUpkeep(ManagedTestCase):
         found = member_repo.get(self.engine, member.id)
         self.assertEqual((None, 'DRAINING'), (found.slot, found.state))
         self.see(member.id, UP)
-        self.make_older(cloud.models.MemberSight, 'changed_at', 31)
+        self.make_older(cloud.models.MemberProbe, 'changed_at', 31)
         self.keep()
         found = member_repo.get(self.engine, member.id)
         self.assertEqual((None, 'STANDBY'), (found.slot, found.state))
@@ -537,7 +537,7 @@ class TestUpkeep(ManagedTestCase):
         self.see(member.id, DOWN)
         self.keep()
         self.see(member.id, UP)
-        self.make_older(cloud.models.MemberSight, 'changed_at', 31)
+        self.make_older(cloud.models.MemberProbe, 'changed_at', 31)
         self.cloud.refuse(f'configure {member.amphora_id}')
         self.keep()
         self.assertIsNone(member_repo.get(self.engine, member.id))

@@ -8,13 +8,13 @@ from tests.unit import base
 
 def see(member_id, who, state, age=50.0, **values):
     values.setdefault('is_active', who == 'd1')
-    return signs.Sight(member_id, who, state, age, **values)
+    return signs.Probe(member_id, who, state, age, **values)
 
 
 class TestSigns(base.TestCase):
 
-    def read(self, *sights, **values):
-        found = signs.read(sights, **values).get('a')
+    def read(self, *probes, **values):
+        found = signs.read(probes, **values).get('a')
         return found and (bool(found.silent), bool(found.down))
 
     def test_silent(self):
@@ -57,9 +57,9 @@ class TestSigns(base.TestCase):
         self.assertEqual((True, True), self.read(silent, patience=600.0))
         self.assertEqual((True, False), self.read(
             see('a', None, 'DOWN', age=600.0), patience=600.0))
-        for sight in (see('a', None, 'UP', age=601.0),
+        for probe in (see('a', None, 'UP', age=601.0),
                       see('a', 'd1', 'UP', age=601.0)):
-            self.assertEqual((False, False), self.read(sight,
+            self.assertEqual((False, False), self.read(probe,
                                                        patience=600.0))
 
     def test_down_elsewhere(self):
@@ -86,27 +86,27 @@ class TestSigns(base.TestCase):
                             see('a', 'd2', 'UP', 3.0)])['a']
         self.assertEqual(7.0, found.well_for)
 
-    def assertBetter(self, expected, *sights):
-        self.assertEqual(expected, signs.find_better(sights), sights)
+    def assertBetter(self, expected, *probes):
+        self.assertEqual(expected, signs.find_better(probes), probes)
 
     def test_better(self):
         """By another one that sees what the active one does not."""
         down, there = see('a', 'd1', 'DOWN', 1.0), see('a', 'd2', 'UP', 1.0)
         self.assertBetter('d2', down, there)
         self.assertBetter('d2', down, see('a', 'd3', 'DOWN'), there)
-        for sights in (
+        for probes in (
                 (), (down, see('a', 'd2', 'DOWN')),
                 (down, see('b', 'd2', 'UP')), (down, see('a', None, 'UP')),
                 (down, see('a', 'd2', 'UP', is_online=False)),
                 (see('a', 'd1', 'DOWN', is_online=False), there)):
-            self.assertBetter(None, *sights)
+            self.assertBetter(None, *probes)
 
     def test_better_by_one_member(self):
         """It sees all that the active one does, and more, for a while."""
         down, there = see('a', 'd1', 'DOWN', 31.0), see('a', 'd2', 'UP', 31.0)
         other, same = see('b', 'd1', 'UP', 1.0), see('b', 'd2', 'UP', 1.0)
         self.assertBetter('d2', down, there, other, same)
-        for sights in (
+        for probes in (
                 # Not for long: somebody just died, or came.
                 (see('a', 'd1', 'DOWN', 30.0), there, other, same),
                 (down, see('a', 'd2', 'UP', 30.0), other, same),
@@ -116,7 +116,7 @@ class TestSigns(base.TestCase):
                 (down, there, other, see('b', 'd2', 'UP', is_online=False)),
                 # Both see the same.
                 (see('a', 'd1', 'UP'), there, other, same)):
-            self.assertBetter(None, *sights)
+            self.assertBetter(None, *probes)
 
     def test_not_again_at_once(self):
         """Whoever carries the traffic may be who sees nobody."""
@@ -138,8 +138,8 @@ class TestSigns(base.TestCase):
 
     def test_load(self):
         """Who says that he is not there has not too much to do."""
-        def may_be(*sights):
-            return signs.read([see('b', 'd1', 'UP'), *sights])[
+        def may_be(*probes):
+            return signs.read([see('b', 'd1', 'UP'), *probes])[
                 'a'].may_be_load
 
         self.assertTrue(may_be(see('a', 'd1', 'DOWN')))

@@ -185,7 +185,7 @@ class TestWorld(base.TestCase):
         player = Player(3, 1, 0)
         end = player.world
         for each in end.members:
-            end.sights[each.id, 'd1'] = 'DOWN', end.now
+            end.probes[each.id, 'd1'] = 'DOWN', end.now
         self.assertEqual(Kind.MOVE_VIP, end.act().kind)
         self.assertEqual('d2', end.active)
         self.assertEqual((), end.decide())
@@ -198,8 +198,8 @@ class TestWorld(base.TestCase):
             for each in end.members:
                 for who in ('d1', 'd2'):
                     state = 'DOWN' if who == end.active else 'UP'
-                    if end.sights[each.id, who][0] != state:
-                        end.sights[each.id, who] = state, end.now
+                    if end.probes[each.id, who][0] != state:
+                        end.probes[each.id, who] = state, end.now
             if any(action.kind is Kind.MOVE_VIP for action in end.decide()):
                 moves.append(end.now)
                 end.moved = end.now, signs.choose_hold(end.last_move())

@@ -52,7 +52,7 @@ class World:
         self.moved: tuple[float, float] | None = None
         self.away: set[str] = set()
         # {(id, observer): (state, since)}
-        self.sights: dict[tuple[str, str | None], tuple[str, float]] = {}
+        self.probes: dict[tuple[str, str | None], tuple[str, float]] = {}
         self._ids = (f'm{n:03}' for n in itertools.count())
         self.members = [self._make(slot, 'ACTIVE') for slot in range(desired)]
         self.actions: list[base.Action] = []
@@ -74,14 +74,14 @@ class World:
                 if who and (amphora.slot is None and
                             amphora.state != 'DRAINING'):
                     # Distributors are not told of it.
-                    self.sights.pop((amphora.id, who), None)
+                    self.probes.pop((amphora.id, who), None)
                     continue
                 state = 'UP' if is_up else 'DOWN'
-                before = self.sights.get((amphora.id, who))
+                before = self.probes.get((amphora.id, who))
                 if before is None or before[0] != state:
-                    self.sights[amphora.id, who] = state, self.now
+                    self.probes[amphora.id, who] = state, self.now
         there = {amphora.id for amphora in self.members}
-        self.sights = {key: value for key, value in self.sights.items()
+        self.probes = {key: value for key, value in self.probes.items()
                        if key[0] in there}
 
     def last_move(self):
@@ -89,10 +89,10 @@ class World:
                                          self.moved[1])
 
     def describe(self):
-        seen = [signs.Sight(
+        seen = [signs.Probe(
             member_id, who, state, self.now - since, who == self.active,
             str(who) not in self.away)
-            for (member_id, who), (state, since) in self.sights.items()]
+            for (member_id, who), (state, since) in self.probes.items()]
         found = signs.read(seen)
         cluster = base.Cluster(
             'ACTIVE', self.lb_status, self.desired, self.minimum,

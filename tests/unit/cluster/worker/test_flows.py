@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from oslo_config import fixture as config_fixture
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
-from octavia_hmsync.cluster.db import look as look_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.distribution import looks
+from octavia_hmsync.cluster.db import member_facts as facts_repo
+from octavia_hmsync.cluster.distribution import member_facts
 from octavia_hmsync.cluster import work
 from octavia_hmsync.cluster.worker import tasks
 from octavia_hmsync.cluster.worker import worker
@@ -52,8 +52,9 @@ class TestFlows(cloud.CloudTestCase):
         self.assertEqual('distributors: register', self.cloud.steps[-1])
         # Nothing of that is left to be told.
         self.assertEqual({}, {
-            key: found for key, (found, ports) in look_repo.get_ports(
-                self.engine).items() if looks.parse_ports(found) != ports})
+            key: found for key, (found, ports) in facts_repo.get_ports(
+                self.engine).items()
+            if member_facts.parse_ports(found) != ports})
 
     def test_again(self):
         """A message that comes twice changes nothing."""

@@ -266,7 +266,7 @@ class TestOpenVSwitch(base.BaseTestCase):
         told.clear()
         self.apply(doc.ACTIVE, doc.DEAD)
         self.flows.load = ofctl.Load(100, 20001, 200000)
-        self.vswitch.look_at_load()
+        self.vswitch.measure_load()
         self.apply(doc.ACTIVE, doc.ACTIVE)
         self.assertEqual(3, len(told))
 
@@ -464,7 +464,7 @@ class TestOpenVSwitch(base.BaseTestCase):
                 (76001, [VIP], False), (75999, [], True),
                 (39999, [], True)):
             self.flows.learned[name, 25] = number
-            self.assertEqual(full, self.vswitch.look_at_load()['full_vips'])
+            self.assertEqual(full, self.vswitch.measure_load()['full_vips'])
             calls += is_new
             self.assertEqual(calls, self.flows.calls, number)
             self.assertEqual([], self.vswitch.has_lost_flows())
@@ -485,14 +485,14 @@ class TestOpenVSwitch(base.BaseTestCase):
             self.assertEqual(
                 {'flows': number, 'max_flows': 1000, 'cached_flows': 20,
                  'max_cached_flows': 200000, 'full': full, 'full_vips': []},
-                self.vswitch.look_at_load())
+                self.vswitch.measure_load())
             self.assertEqual(bound, self.links.bounds[-1])
         self.assertEqual(1, log.output.count('max_flows = 1000'))
         self.assertEqual(1, log.output.count('remembered again'))
         # Traffic goes on, whatever ovs-appctl says.
         self.patch(self.flows, 'read_load', self.refuse)
         for _ in range(2):
-            self.assertIsNone(self.vswitch.look_at_load()['flows'])
+            self.assertIsNone(self.vswitch.measure_load()['flows'])
         self.assertEqual(1, log.output.count('No ovs-appctl.'))
 
     @staticmethod
@@ -506,15 +506,15 @@ class TestOpenVSwitch(base.BaseTestCase):
         for active, others, count in ((False, partners, 0), (True, [], 0),
                                       (True, partners, 1)):
             self.apply(doc.ACTIVE, active=active, partners=others)
-            self.vswitch.look_at_load()
+            self.vswitch.measure_load()
             self.now += sharing.INTERVAL
-            self.vswitch.look_at_load()
+            self.vswitch.measure_load()
             self.assertEqual(count, empty.call_count)
-        self.vswitch.look_at_load()
+        self.vswitch.measure_load()
         empty.assert_called_once_with(sharing.SHARED, 10)
         empty.side_effect = exceptions.VswitchUnavailable('It is down.')
         self.now += sharing.INTERVAL
-        self.vswitch.look_at_load()
+        self.vswitch.measure_load()
         self.assertEqual(2, empty.call_count)
 
     def prove(self, *numbers, refuse=()):
@@ -565,7 +565,7 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.prove(0, 1)
         self.apply(doc.ACTIVE)
         self.flows.load = ofctl.Load(100, 100001, 200000)
-        self.vswitch.look_at_load()
+        self.vswitch.measure_load()
         self.apply(doc.ACTIVE, doc.ACTIVE)
         self.assertEqual([], self.state['proven'])
 
@@ -678,7 +678,7 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.flows.reset()
         self.flows.learned['hmb11111111111', 20] = 99999
         calls = self.flows.calls
-        self.vswitch.look_at_load()
+        self.vswitch.measure_load()
         self.assertEqual(calls, self.flows.calls)
         self.assertEqual([VIP], self.vswitch.has_lost_flows())
 

@@ -9,8 +9,8 @@ import types
 from oslotest import base
 
 from octavia_hmsync.distributor import document as doc
-from octavia_hmsync.distributor import look_frames
 from octavia_hmsync.distributor.ovs import proof
+from octavia_hmsync.distributor import probe_frames
 from tests.unit.distributor.ovs import documents
 
 BEARS, ANSWERS, SILENT, LATE = [documents.mac(number) for number in range(4)]
@@ -20,7 +20,7 @@ OWN = {'10.0.0.5': '10.0.0.250', 'fd00::5': 'fd00::fa'}
 def make_document(address='10.0.0.5'):
     return dataclasses.replace(
         documents.make_document(doc.ACTIVE, addresses=[address]),
-        look=doc.Look((OWN[address],), (80,)))
+        probe=doc.Probe((OWN[address],), (80,)))
 
 
 class Members:
@@ -43,7 +43,7 @@ class Members:
     def send(self, frames):
         self.rounds += 1
         for frame in frames:
-            asked = look_frames.parse(frame)
+            asked = probe_frames.parse(frame)
             self.asked.append(asked)
             tos = (frame[15] if frame[12:14] == b'\x08\0' else
                    int.from_bytes(frame[14:16], 'big') >> 4 & 0xff)
@@ -52,7 +52,7 @@ class Members:
                     tos and mac != ANSWERS):
                 continue
             assert tos in (0, doc.MARK << 2), tos
-            self.answers.append(look_frames.make_reset(asked).to_frame())
+            self.answers.append(probe_frames.make_reset(asked).to_frame())
 
     def receive(self):
         answers, self.answers = self.answers, []
@@ -97,13 +97,13 @@ class TestProof(base.BaseTestCase):
         """Whoever does not know what was asked proves nothing."""
         questions = proof.Questions(make_document(), [BEARS, LATE])
         for frame in questions.ask():
-            asked = look_frames.parse(frame)
-            answer = look_frames.make_reset(asked)
+            asked = probe_frames.parse(frame)
+            answer = probe_frames.make_reset(asked)
             for other in (
                     dataclasses.replace(
                         answer, sequence=answer.sequence ^ 1 << 20),
                     dataclasses.replace(answer, source_mac=SILENT),
-                    dataclasses.replace(answer, flags=look_frames.ACK)):
+                    dataclasses.replace(answer, flags=probe_frames.ACK)):
                 questions.hear(other.to_frame())
         self.assertEqual(proof.Proof(), questions.proof)
         self.assertTrue(questions.are_left)
@@ -111,7 +111,7 @@ class TestProof(base.BaseTestCase):
     def test_answered_after_all(self):
         """What is answered in another order counts."""
         questions = proof.Questions(make_document(), [BEARS])
-        marked, plain = [look_frames.make_reset(look_frames.parse(frame))
+        marked, plain = [probe_frames.make_reset(probe_frames.parse(frame))
                          for frame in questions.ask()]
         questions.hear(plain.to_frame())
         self.assertEqual({BEARS}, questions.proof.proven)

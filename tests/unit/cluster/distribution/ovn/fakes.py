@@ -12,7 +12,7 @@ from octavia_hmsync.cluster.distribution.ovn import northbound as northbound_
 from octavia_hmsync.cluster.distribution.ovn import places as places_
 from octavia_hmsync.cluster.distribution.ovn import plan
 from octavia_hmsync.cluster.distribution.ovn import ports as ovn_ports
-from octavia_hmsync.cluster.distribution.ovn import sights
+from octavia_hmsync.cluster.distribution.ovn import probes
 from octavia_hmsync.cluster.distribution.ovn import watch
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
 from octavia_hmsync import exceptions
@@ -169,7 +169,7 @@ class OVNTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
     def make_watches(self):
         self.watch = watch.OVNWatch(self.engine, self.subject,
                                     lambda: self.now)
-        self.sights = sights.OVNSightWatch(self.engine, self.subject,
+        self.probes = probes.OVNProbeWatch(self.engine, self.subject,
                                            self.southbound, self.wake)
 
     def wake(self):
@@ -182,7 +182,7 @@ class OVNTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def look(self):
         self.now += 100
-        return self.watch.look()
+        return self.watch.run_once()
 
     def add_cluster(self, members=2, driver='hmsync_ovn', more=()):
         """Add a load balancer with a listener, on a cluster.
@@ -250,10 +250,10 @@ class OVNTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         return self.northbound.balancers[cluster_id][
             plan.get_name(cluster_id)]
 
-    def get_look(self, cluster_id):
+    def get_probe(self, cluster_id):
         """The Balancer that carries none, but for its places."""
         balancer, places = self.northbound.balancers[cluster_id][
-            f'{plan.get_name(cluster_id)}-look']
+            f'{plan.get_name(cluster_id)}-probe']
         self.assertIsNone(places)
         return balancer
 

@@ -7,7 +7,7 @@ import fixtures
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.distribution.ovn import balancers
 from octavia_hmsync.cluster.distribution.ovn import places
 from octavia_hmsync.cluster.distribution.ovn import watch
@@ -105,7 +105,7 @@ class TestApply(fakes.OVNTestCase):
             self.assertEqual([10, 11, 12] if state == 'ACTIVE' else [10, 12],
                              self.get_numbers())
             # Whoever may be well again is looked at.
-            self.assertEqual(is_looked_at, '192.0.2.11:80' in self.get_look(
+            self.assertEqual(is_looked_at, '192.0.2.11:80' in self.get_probe(
                 self.cluster_id).vips['0.0.0.1:80'])
 
     def test_one_whose_port_is_gone(self):
@@ -240,8 +240,8 @@ class TestWatch(fakes.OVNTestCase):
 
     def test_a_controller_that_just_started(self):
         other = fakes.watch.OVNWatch(self.engine, self.one_more())
-        self.assertEqual(1, other.look().told)
-        self.assertEqual(0, other.look().told)
+        self.assertEqual(1, other.run_once().told)
+        self.assertEqual(0, other.run_once().told)
 
     def test_networks_are_followed(self):
         self.northbound.links.append(
@@ -316,7 +316,7 @@ class TestWatch(fakes.OVNTestCase):
         cut_off._balancers.northbound.error = self.unreachable()
         found = []
         for _look in range(3):
-            cut_off.look()
+            cut_off.run_once()
             found += [row.status for row in distributor_repo.get_all(
                 self.engine)]
             self.look()
@@ -335,7 +335,7 @@ class TestWatch(fakes.OVNTestCase):
 
     def look_soon(self):
         self.now += 1
-        return self.watch.look().told
+        return self.watch.run_once().told
 
     def test_what_is_looked_at_costs_the_same_for_any_number(self):
         self.useFixture(fixtures.MockPatch(
@@ -382,11 +382,11 @@ class TestWatch(fakes.OVNTestCase):
         self.assertEqual(0, self.look_soon())
         self.assertEqual({}, self.subject.get_applied())
 
-    def get_sights(self):
-        return {sight.member_id: sight.state for sight in
-                sight_repo.get_of_cluster(self.engine, self.cluster_id)}
+    def get_probes(self):
+        return {probe.member_id: probe.state for probe in
+                probe_repo.get_of_cluster(self.engine, self.cluster_id)}
 
-    def test_sights(self):
+    def test_probes(self):
         port_id, = (key for key, addresses in
                     self.northbound.addresses.items()
                     if '192.0.2.10' in addresses)
@@ -397,9 +397,9 @@ class TestWatch(fakes.OVNTestCase):
                 (['offline'], 'DOWN', 3), ([], None, 4), ([], None, 4)):
             self.southbound.statuses = {key: statuses,
                                         ('else', '10.0.0.1'): ['offline']}
-            self.sights.hear()
+            self.probes.hear()
             self.assertEqual({self.member.id: wanted} if wanted else {},
-                             self.get_sights())
+                             self.get_probes())
             self.assertEqual(woken, self.woken)
 
     def test_node_is_dead(self):
@@ -414,23 +414,23 @@ class TestWatch(fakes.OVNTestCase):
 
         def hear():
             self.look()
-            self.sights.hear()
+            self.probes.hear()
             return {member_id: look.state for member_id, look
-                    in sight_repo.get_of_observer(
+                    in probe_repo.get_of_observer(
                         self.engine, self.subject.sync().id).items()}
 
         all_up = dict.fromkeys(ports, 'UP')
         self.assertEqual(all_up, hear())
         self.assertEqual([], self.ports.asked)
-        for look, seen in ((sight_repo.Look('DOWN'), 'DOWN'),
-                           (sight_repo.Look('UP'), 'UP')):
-            sight_repo.record(self.engine, sight_repo.HEARTBEATS, {
+        for look, seen in ((probe_repo.Result('DOWN'), 'DOWN'),
+                           (probe_repo.Result('UP'), 'UP')):
+            probe_repo.record(self.engine, probe_repo.HEARTBEATS, {
                 self.member.id: look})
             self.assertEqual({**all_up, self.member.id: seen}, hear())
         self.assertEqual([port_id], self.ports.asked)
         # Nor does a node that nobody can tell of count.
-        sight_repo.record(self.engine, sight_repo.HEARTBEATS, {
-            self.member.id: sight_repo.Look('DOWN')})
+        probe_repo.record(self.engine, probe_repo.HEARTBEATS, {
+            self.member.id: probe_repo.Result('DOWN')})
         hear()
         self.ports.error = exceptions.CloudUnavailable('Neutron hangs')
         self.assertEqual(all_up, hear())
@@ -438,12 +438,12 @@ class TestWatch(fakes.OVNTestCase):
         self.assertEqual('DOWN', hear()[self.member.id])
         # Not at each look.
         number = len(self.ports.asked)
-        self.watch.look()
+        self.watch.run_once()
         self.assertEqual(number, len(self.ports.asked))
         self.ports.dead_nodes.clear()
         self.assertEqual(all_up, hear())
 
-    def test_sights_of_who_came_elsewhere(self):
+    def test_probes_of_who_came_elsewhere(self):
         """Another process has built it, and told OVN."""
         added = self.add_member(self.cluster_id)
         self.one_more().apply(self.cluster_id)
@@ -454,37 +454,37 @@ class TestWatch(fakes.OVNTestCase):
                     self.northbound.addresses.items()
                     if f'192.0.2.{10 + added.slot}' in addresses)
         self.southbound.statuses = {(port_id, 'any'): ['offline']}
-        self.sights.hear()
-        self.assertEqual({added.id: 'DOWN'}, self.get_sights())
+        self.probes.hear()
+        self.assertEqual({added.id: 'DOWN'}, self.get_probes())
         self.assertEqual(0, self.look().told)
 
-    def test_sights_of_whoever_was_here_before(self):
+    def test_probes_of_whoever_was_here_before(self):
         """Nobody is DOWN for good of whom nothing is seen any more."""
-        sight_repo.record(self.engine, self.subject.sync().id, {
-            self.member.id: sight_repo.Look('DOWN')})
-        self.sights.hear()
-        self.assertEqual({}, self.get_sights())
+        probe_repo.record(self.engine, self.subject.sync().id, {
+            self.member.id: probe_repo.Result('DOWN')})
+        self.probes.hear()
+        self.assertEqual({}, self.get_probes())
         with self.count_statements() as statements:
-            self.sights.hear()
+            self.probes.hear()
         self.assertEqual([], statements)
 
-    def test_sights_in_a_thread(self):
+    def test_probes_in_a_thread(self):
         """Who does not see says nothing, and goes on."""
         self.useFixture(fixtures.MockPatch(
-            'octavia_hmsync.cluster.distribution.ovn.sights._INTERVAL', 0.01))
+            'octavia_hmsync.cluster.distribution.ovn.probes._INTERVAL', 0.01))
         self.useFixture(fixtures.MockPatch(
-            'octavia_hmsync.cluster.distribution.ovn.sights._PAUSE', 0.01))
+            'octavia_hmsync.cluster.distribution.ovn.probes._PAUSE', 0.01))
         self.southbound.error = self.unreachable()
         log = self.useFixture(fixtures.FakeLogger())
-        self.addCleanup(self.sights.stop, 10)
-        self.sights.run_once()
-        self.sights.run_once()
+        self.addCleanup(self.probes.stop, 10)
+        self.probes.run_once()
+        self.probes.run_once()
         self.wait_for(lambda: 'OVN is away' in log.output)
         port_id = next(iter(self.subject.get_applied().values())
                        )[0].port_ids[1]
         self.southbound.statuses = {(port_id, '192.0.2.10'): ['offline']}
         self.southbound.error = None
-        self.wait_for(lambda: self.get_sights() == {self.member.id: 'DOWN'})
+        self.wait_for(lambda: self.get_probes() == {self.member.id: 'DOWN'})
         self.assertEqual(1, log.output.count('OVN is away'))
 
     def wait_for(self, is_so):

@@ -3,7 +3,7 @@
 import hypothesis
 from hypothesis import strategies as st
 
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.distribution.ovn import places
 from octavia_hmsync.cluster.distribution.ovn import plan
 from octavia_hmsync.cluster.distribution.ovn import southbound
@@ -47,16 +47,16 @@ class TestMake(base.TestCase):
                           '192.0.2.9')
         self.assertEqual({'192.0.2.5': '', '192.0.2.5:80': ''}, found.vips)
         self.assertEqual(frozenset(), found.checks)
-        self.assertEqual({}, plan.make_look('c', 1, [], [80],
-                                            '192.0.2.9').vips)
+        self.assertEqual({}, plan.make_probe('c', 1, [], [80],
+                                             '192.0.2.9').vips)
 
     def test_look(self):
-        found = plan.make_look('c', 7, [ONE, TWO], [80], '192.0.2.9')
+        found = plan.make_probe('c', 7, [ONE, TWO], [80], '192.0.2.9')
         self.assertNotEqual(plan.get_name('c'), found.name)
         self.assertEqual({'0.0.0.1:80': '192.0.2.10:80,192.0.2.11:80'},
                          found.vips)
         self.assertEqual({'0.0.0.1:80'}, found.checks)
-        self.assertEqual({}, plan.make_look('c', 7, [ONE], [80], None).vips)
+        self.assertEqual({}, plan.make_probe('c', 7, [ONE], [80], None).vips)
 
     @hypothesis.given(
         st.lists(st.sampled_from(('10.0.0.5', '10.1.0.5', 'fd00::5')),
@@ -145,5 +145,5 @@ class TestJudge(base.TestCase):
                 (('offline', 'error'), 'DOWN')):
             look = southbound.judge(statuses)
             self.assertEqual(wanted, look and look.state, statuses)
-            self.assertEqual(wanted == sight_repo.DOWN,
+            self.assertEqual(wanted == probe_repo.DOWN,
                              bool(look and look.error))

@@ -21,14 +21,14 @@ import psutil
 
 from benchmarks import report
 from octavia_hmsync.distributor import document as doc
-from octavia_hmsync.distributor import looker as looker_
-from octavia_hmsync.distributor import sights as sights_
+from octavia_hmsync.distributor import probe_results as results_
+from octavia_hmsync.distributor import prober as prober_
 from octavia_hmsync.distributor import store
 from octavia_hmsync.distributor import vips as vips_
 from tests.cloud import waiting
 from tests.functional.distributor import fabric
 
-COLUMNS = ['vips', 'members', 'looker_cpu_pct', 'vswitchd_cpu_pct',
+COLUMNS = ['vips', 'members', 'prober_cpu_pct', 'vswitchd_cpu_pct',
            'vswitchd_idle_pct', 'up', 'false_down', 'told_s', 'lines_kb']
 
 _MEMBERS = 4
@@ -105,7 +105,7 @@ class _Site(fixtures.Fixture):
                 {'id': str(uuid.uuid4()), 'slot': slot, 'peer_group': 0,
                  'mac': host.mac, 'state': 'ACTIVE'}
                 for slot, host in enumerate(self.hosts)],
-            'look': {'addresses': [own], 'ports': [fabric.PORT]}}))
+            'probe': {'addresses': [own], 'ports': [fabric.PORT]}}))
         self.node.vswitch.vsctl(
             'set', 'Port', fabric.openvswitch.bridges.Names.of(vip_id).peer,
             'tag=1')
@@ -122,25 +122,25 @@ def measure(vips, seconds=20, settle=10):
         ourselves = psutil.Process()
         time.sleep(settle / 2)
         idle = _measure(vswitchd, seconds)
-        sights = sights_.Sights()
+        results = results_.Results()
         before = ourselves.memory_info().rss
-        subject = looker_.Looker(site.vips, sights, 1, 2)
+        subject = prober_.Prober(site.vips, results, 1, 2)
         subject.start()
         # Where they are never all seen, the table says how many are.
         with contextlib.suppress(waiting.WaitTimeout):
             waiting.wait_for(
-                lambda: _count_states(sights)['UP'] == vips * _MEMBERS,
-                'sight of all', _PATIENCE)
+                lambda: _count_states(results)['UP'] == vips * _MEMBERS,
+                'result of all', _PATIENCE)
         time.sleep(settle)
         grown = ourselves.memory_info().rss - before
         cpu = _cpu_of(ourselves)
         running = _measure(vswitchd, seconds)
         used = (_cpu_of(ourselves) - cpu) / seconds * 100
-        states = _count_states(sights)
-        told = _kill(site, sights)
+        states = _count_states(results)
+        told = _kill(site, results)
         subject.stop(10)
         return collections.OrderedDict(
-            vips=vips, members=vips * _MEMBERS, looker_cpu_pct=used,
+            vips=vips, members=vips * _MEMBERS, prober_cpu_pct=used,
             vswitchd_cpu_pct=running, vswitchd_idle_pct=idle,
             up=states['UP'], false_down=states['DOWN'], told_s=told,
             lines_kb=grown / 1024)
@@ -152,22 +152,22 @@ def _measure(process, seconds):
     return (_cpu_of(process) - before) / seconds * 100
 
 
-def _count_states(sights):
+def _count_states(results):
     return collections.Counter(one.state for one in
-                               sights.read(None, 0, 0).sights)
+                               results.read(None, 0, 0).results)
 
 
-def _kill(site, sights):
+def _kill(site, results):
     """Have a host die, and return when the last VIP has been told."""
-    number = len(site.vips.list_looked_at())
-    news = sights.read(None, 0, 0)
+    number = len(site.vips.list_probed())
+    news = results.read(None, 0, 0)
     site.hosts[0].namespace.run('ip', 'link', 'set', 'eth0', 'down')
     began = time.monotonic()
     down, sequence = set(), news.sequence
     while time.monotonic() - began < 30 and len(down) < number:
-        news = sights.read(news.run, sequence, 1)
+        news = results.read(news.run, sequence, 1)
         sequence = news.sequence
-        down |= {one.vip_id for one in itertools.chain(news.sights)
+        down |= {one.vip_id for one in itertools.chain(news.results)
                  if one.state == 'DOWN'}
     return time.monotonic() - began
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of ``hmsync_member_sight``: what observers see of a member.
+"""Rows of ``hmsync_member_probe``: what observers see of a member.
 
 A distributor sees whether the front end of a member answers. The health
 managers together see whether it is silent though it could have been heard.
-Each observer has its own row, none before its first look. Only a cluster
+Each observer has its own row, none before its first probe. Only a cluster
 manager draws conclusions.
 """
 
@@ -19,7 +19,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
 
-_TABLE = models.MemberSight.__table__
+_TABLE = models.MemberProbe.__table__
 _MEMBER = models.ClusterMember.__table__
 _DISTRIBUTOR = models.Distributor.__table__
 _VIP = models.DistributorVIP.__table__
@@ -40,7 +40,7 @@ _AT_ONCE = 500
 
 
 @dataclasses.dataclass(frozen=True)
-class Look:
+class Result:
     """What an observer sees.
 
     :param state: UP or DOWN.
@@ -52,7 +52,7 @@ class Look:
 
 
 @dataclasses.dataclass(frozen=True)
-class Sight:
+class Probe:
     """A row with its distributor; times by the database's clock, UTC.
 
     :param distributor_id: the observer, or HEARTBEATS.
@@ -76,13 +76,13 @@ class Sight:
 
 
 def get_of_cluster(engine, cluster_id):
-    """Return the Sights of all members of a cluster."""
+    """Return the Probes of all members of a cluster."""
     # Its status is old if no housekeeper ran for a while.
     is_online = sa.and_(
         _DISTRIBUTOR.c.status == compat.ONLINE,
         _DISTRIBUTOR.c.last_seen >= types.utcnow_plus(-_RECENT))
     with engine.connect() as connection:
-        return [Sight(
+        return [Probe(
             row.member_id, row.distributor_id, row.state, row.changed_at,
             row.error, bool(row.active), bool(row.is_online), row.now)
             for row in connection.execute(
@@ -100,7 +100,7 @@ def get_of_cluster(engine, cluster_id):
 
 
 def get_of_observer(engine, distributor_id):
-    """Return {id of a member: Look} of one observer.
+    """Return {id of a member: Result} of one observer.
 
     :param distributor_id: the observer, or HEARTBEATS.
     """
@@ -109,63 +109,65 @@ def get_of_observer(engine, distributor_id):
 
 
 def _read(connection, distributor_id, *conditions):
-    return {row.member_id: Look(row.state, row.error)
+    return {row.member_id: Result(row.state, row.error)
             for row in connection.execute(
                 sa.select(_TABLE).where(
                     _TABLE.c.distributor_id == distributor_id, *conditions))}
 
 
 @api.retry
-def record(engine, distributor_id, looks):
+def record(engine, distributor_id, results):
     """Record what an observer sees; only changes are written.
 
     :param distributor_id: the observer, or HEARTBEATS.
-    :param looks: {id of a member: Look}; members that are gone are skipped.
+    :param results: {id of a member: Result}; members that are gone are
+                    skipped.
     :returns: ids of the members whose state changed, in order; at the first
-              look only DOWN counts as a change.
+              probe only DOWN counts as a change.
     """
-    ids = sorted(looks)
+    ids = sorted(results)
     changed = []
     for begin in range(0, len(ids), _AT_ONCE):
         changed += _record(engine, distributor_id, {
-            member_id: looks[member_id]
+            member_id: results[member_id]
             for member_id in ids[begin:begin + _AT_ONCE]})
     return changed
 
 
-def _record(engine, distributor_id, looks):
-    ours = _TABLE.c.member_id.in_(list(looks))
+def _record(engine, distributor_id, results):
+    ours = _TABLE.c.member_id.in_(list(results))
     with engine.connect() as connection:
         known = _read(connection, distributor_id, ours)
-    if all(known.get(member_id) == look for member_id, look in looks.items()):
+    if all(known.get(member_id) == result
+           for member_id, result in results.items()):
         return []
     try:
         with engine.begin() as connection:
-            return _write(connection, distributor_id, looks, known)
+            return _write(connection, distributor_id, results, known)
     except db_exc.DBDuplicateEntry as e:
         # Another process wrote it at the same time.
         raise db_exc.RetryRequest(e)
 
 
-def _write(connection, distributor_id, looks, known):
+def _write(connection, distributor_id, results, known):
     # Locked: a deletion of a member meanwhile would leave these rows.
     there = set(connection.execute(
-        sa.select(_MEMBER.c.id).where(_MEMBER.c.id.in_(list(looks)))
+        sa.select(_MEMBER.c.id).where(_MEMBER.c.id.in_(list(results)))
         .order_by(_MEMBER.c.id).with_for_update(read=True)).scalars())
     changed = []
     for member_id in sorted(there):
-        look, before = looks[member_id], known.get(member_id)
-        if look == before:
+        result, before = results[member_id], known.get(member_id)
+        if result == before:
             continue
-        values = {'state': look.state, 'error': look.error}
+        values = {'state': result.state, 'error': result.error}
         if before is None:
             connection.execute(sa.insert(_TABLE).values(
                 member_id=member_id, distributor_id=distributor_id,
                 changed_at=types.utcnow(), **values))
-            if look.state == DOWN:
+            if result.state == DOWN:
                 changed.append(member_id)
             continue
-        if before.state != look.state:
+        if before.state != result.state:
             values['changed_at'] = types.utcnow()
             changed.append(member_id)
         if not connection.execute(
@@ -176,7 +178,7 @@ def _write(connection, distributor_id, looks, known):
                 .values(**values)).rowcount:
             # Another process changed it since it was read, and returned it.
             raise db_exc.RetryRequest(db_exc.DBError(
-                f'What is seen of member {member_id} changes all the time.'))
+                f'The result of member {member_id} changes all the time.'))
     return changed
 
 

@@ -9,22 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavia_hmsync.distributor import claims
-from octavia_hmsync.distributor import look_frames
-from octavia_hmsync.distributor import look_rules
-from octavia_hmsync.distributor import looked_at
-from octavia_hmsync.distributor import looker
 from octavia_hmsync.distributor import losses
 from octavia_hmsync.distributor.ovs import frames
-from octavia_hmsync.distributor import sights as sights_
+from octavia_hmsync.distributor import probe_frames
+from octavia_hmsync.distributor import probe_results as results_
+from octavia_hmsync.distributor import probe_rules
+from octavia_hmsync.distributor import probed_vip
+from octavia_hmsync.distributor import prober
 from octavia_hmsync import exceptions
 from tests.unit import base
 from tests.unit.distributor import examples
 
 PEER_PORT = 1025
-LOOK = {'addresses': ['10.0.0.9'], 'ports': [80, 443]}
+PROBE = {'addresses': ['10.0.0.9'], 'ports': [80, 443]}
 VIP_IDS = [examples.make_id(0x300 + number) for number in range(4)]
-ACK = look_frames.ACK
-UP, DOWN, UNKNOWN = look_rules.UP, look_rules.DOWN, sights_.UNKNOWN
+ACK = probe_frames.ACK
+UP, DOWN, UNKNOWN = probe_rules.UP, probe_rules.DOWN, results_.UNKNOWN
 
 
 @dataclasses.dataclass
@@ -63,7 +63,7 @@ class Network:
             if segment.target_mac not in self.hung:
                 self.unread.remove((line, segment))
                 line.waiting.frames.append(reply(
-                    segment, look_frames.PSH, payload=b'501\n').to_frame())
+                    segment, probe_frames.PSH, payload=b'501\n').to_frame())
 
     def dial(self, vip_id):
         if self.is_down:
@@ -95,10 +95,10 @@ class Line:
     def send(self, frames, mark=None):
         self._check()
         for frame in frames:
-            segment = look_frames.parse(frame)
+            segment = probe_frames.parse(frame)
             if segment.target_port == PEER_PORT:
                 self._answer_call(segment)
-            elif segment.flags == look_frames.RST:
+            elif segment.flags == probe_frames.RST:
                 self.network.resets.append(segment)
             else:
                 self._answer(segment)
@@ -110,12 +110,12 @@ class Line:
         if network.is_hung or segment.target_mac in (
                 network.silent | network.shut):
             return
-        if segment.flags == look_frames.SYN:
+        if segment.flags == probe_frames.SYN:
             network.calls.append(segment)
             self.waiting.frames.append(answer(
-                segment, look_frames.RST if segment.target_mac in
-                network.refusing else look_frames.SYN))
-        elif segment.flags & look_frames.PSH:
+                segment, probe_frames.RST if segment.target_mac in
+                network.refusing else probe_frames.SYN))
+        elif segment.flags & probe_frames.PSH:
             self.waiting.frames.append(reply(segment, 0).to_frame())
             network.unread.append((self, segment))
         self.network.serve()
@@ -125,10 +125,10 @@ class Line:
         if syn.flags == ACK:
             if not (network.is_hung or syn.target_mac in network.silent):
                 self.waiting.frames.append(reply(
-                    syn, look_frames.RST, sequence=syn.acknowledged,
+                    syn, probe_frames.RST, sequence=syn.acknowledged,
                     acknowledged=0).to_frame())
             return
-        assert syn.flags == look_frames.SYN, syn
+        assert syn.flags == probe_frames.SYN, syn
         network.synced.append((self.vip_id, syn))
         for liar in network.liars:
             self.waiting.frames += [one.to_frame() for one in liar(syn)]
@@ -138,7 +138,7 @@ class Line:
         is_refused = (syn.target_mac in network.refusing or
                       syn.target_port in network.closed)
         self.waiting.frames.append(answer(
-            syn, look_frames.RST if is_refused else look_frames.SYN))
+            syn, probe_frames.RST if is_refused else probe_frames.SYN))
 
     def receive(self):
         self._check()
@@ -146,8 +146,8 @@ class Line:
         return heard
 
 
-def reply(syn, flags=look_frames.SYN, **changes):
-    return dataclasses.replace(look_frames.Segment(
+def reply(syn, flags=probe_frames.SYN, **changes):
+    return dataclasses.replace(probe_frames.Segment(
         syn.target_mac, syn.source_mac, syn.target, syn.source,
         syn.target_port, syn.source_port, 99, (syn.sequence + 1) % 2 ** 32,
         flags | ACK), **changes)
@@ -157,7 +157,7 @@ def answer(syn, flags):
     return reply(syn, flags).to_frame()
 
 
-class LookedAtTestCase(base.TestCase):
+class ProbedVipTestCase(base.TestCase):
 
     patience = 0
 
@@ -168,11 +168,11 @@ class LookedAtTestCase(base.TestCase):
     def begin(self):
         self.now = 1000.0
         self.network = Network()
-        self.sights = sights_.Sights()
+        self.results = results_.Results()
         self.announced = []
         self.left = []
-        self.subject = looked_at.LookedAt(
-            VIP_IDS[0], self.sights, 1, 2, self.now,
+        self.subject = probed_vip.ProbedVip(
+            VIP_IDS[0], self.results, 1, 2, self.now,
             lambda vip_id: self.announced.append((self.now, vip_id)),
             losses.Losses(lambda: self.network.lost, 1,
                           lambda: self.now).are_recent,
@@ -181,7 +181,7 @@ class LookedAtTestCase(base.TestCase):
     def follow(self, states=('ACTIVE', 'ACTIVE', 'DRAINING', 'DEAD'),
                **changes):
         self.document = examples.make_document(
-            members=states, **{'look': LOOK, **changes})
+            members=states, **{'probe': PROBE, **changes})
         self.macs = [one.mac for one in self.document.members]
         self.subject.follow(self.document, self.now)
 
@@ -197,15 +197,15 @@ class LookedAtTestCase(base.TestCase):
             self.now += .05
 
     def get(self):
-        return {int(member[:8], 16) - 10: sight.state for member, sight
-                in self.sights.get_of_vip(VIP_IDS[0]).items()}
+        return {int(member[:8], 16) - 10: result.state for member, result
+                in self.results.get_of_vip(VIP_IDS[0]).items()}
 
     def get_errors(self):
-        return {sight.error for sight in
-                self.sights.get_of_vip(VIP_IDS[0]).values()}
+        return {result.error for result in
+                self.results.get_of_vip(VIP_IDS[0]).values()}
 
 
-class TestLookedAt(LookedAtTestCase):
+class TestProbedVip(ProbedVipTestCase):
 
     def test_well(self):
         self.follow()
@@ -235,7 +235,7 @@ class TestLookedAt(LookedAtTestCase):
             self.network.silent.add(self.macs[1])
             self.run_for(2.8)
             self.assertEqual({0: UP, 1: DOWN, 2: UP}, self.get())
-            self.assertEqual({None, look_rules.SILENT}, self.get_errors())
+            self.assertEqual({None, probe_rules.SILENT}, self.get_errors())
             self.network.silent.clear()
             self.run_for(2.2)
 
@@ -283,19 +283,19 @@ class TestLookedAt(LookedAtTestCase):
         self.network.refusing.add(self.macs[0])
         self.run_for(1.3)
         self.assertEqual({0: DOWN, 1: UP, 2: UP}, self.get())
-        self.assertEqual({None, look_rules.REFUSED}, self.get_errors())
+        self.assertEqual({None, probe_rules.REFUSED}, self.get_errors())
 
     def test_full(self):
         """One with as much to do as it can is not DOWN, however long."""
         log = self.useFixture(fixtures.FakeLogger())
         self.follow()
         self.run_for(3)
-        before = self.sights.read(None, 0, 0).sequence
+        before = self.results.read(None, 0, 0).sequence
         self.network.full.add(self.macs[1])
         self.run_for(60)
         self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
-        self.assertEqual({None, look_rules.FULL}, self.get_errors())
-        self.assertEqual(before + 1, self.sights.read(None, 0, 0).sequence)
+        self.assertEqual({None, probe_rules.FULL}, self.get_errors())
+        self.assertEqual(before + 1, self.results.read(None, 0, 0).sequence)
         self.assertEqual(1, log.output.count('takes no more connections'))
         self.network.full.clear()
         self.run_for(2)
@@ -314,10 +314,10 @@ class TestLookedAt(LookedAtTestCase):
     def test_one_port_is_taken_away(self):
         self.follow()
         self.run_for(3)
-        before = self.sights.read(None, 0, 0).sequence
+        before = self.results.read(None, 0, 0).sequence
         self.network.closed.add(80)
         self.run_for(5)
-        self.assertEqual(before, self.sights.read(None, 0, 0).sequence)
+        self.assertEqual(before, self.results.read(None, 0, 0).sequence)
         self.assertEqual(443, self.network.synced[-1][1].target_port)
 
     def test_open_vswitch_hangs(self):
@@ -381,17 +381,17 @@ class TestLookedAt(LookedAtTestCase):
             # only its target has.
             yield reply(syn, source_mac=liar)
             yield reply(syn, acknowledged=syn.sequence)
-            yield reply(syn, acknowledged=0, flags=look_frames.SYN | ACK)
+            yield reply(syn, acknowledged=0, flags=probe_frames.SYN | ACK)
             yield reply(syn, source='10.0.0.6')
             yield reply(syn, target='10.0.0.6')
             yield reply(syn, source_port=81)
             yield reply(syn, target_port=syn.source_port ^ 1)
             yield reply(syn, target_mac=liar)
-            yield dataclasses.replace(reply(syn), flags=look_frames.SYN)
+            yield dataclasses.replace(reply(syn), flags=probe_frames.SYN)
             yield reply(syn, flags=ACK)
             yield dataclasses.replace(
-                reply(syn, look_frames.RST), sequence=syn.sequence,
-                target_port=syn.source_port + 1, flags=look_frames.RST)
+                reply(syn, probe_frames.RST), sequence=syn.sequence,
+                target_port=syn.source_port + 1, flags=probe_frames.RST)
 
         self.network.liars.append(lie)
         self.run_for(4)
@@ -427,7 +427,7 @@ class TestLookedAt(LookedAtTestCase):
         self.run_for(1790)
         self.assertEqual({None, claims.CLAIMS}, self.get_errors())
         self.run_for(20)
-        self.assertEqual({None, look_rules.SILENT}, self.get_errors())
+        self.assertEqual({None, probe_rules.SILENT}, self.get_errors())
         self.network.silent = set()
         self.run_for(5)
         self.assertEqual({0: UP, 1: UP}, self.get())
@@ -534,8 +534,8 @@ class TestLookedAt(LookedAtTestCase):
         def fail(vip_id):
             raise exceptions.VswitchUnavailable('it is down')
 
-        self.subject = looked_at.LookedAt(
-            VIP_IDS[0], self.sights, 1, 2, self.now, fail)
+        self.subject = probed_vip.ProbedVip(
+            VIP_IDS[0], self.results, 1, 2, self.now, fail)
         self.follow(['ACTIVE', 'ACTIVE'])
         self.run_for(3)
         self.say(self.macs[0])
@@ -584,7 +584,7 @@ class TestLookedAt(LookedAtTestCase):
 
 
 class Vips:
-    """What a Looker asks."""
+    """What a Prober asks."""
 
     def __init__(self, network):
         self.network = network
@@ -593,7 +593,7 @@ class Vips:
         self.left = []
         self.left_out = {}
 
-    def list_looked_at(self):
+    def list_probed(self):
         return {vip_id: (document, vip_id not in self.pending)
                 for vip_id, document in self.documents.items()}
 
@@ -640,14 +640,14 @@ class Selector:
         self.lines = None
 
 
-class TestHangs(LookedAtTestCase):
+class TestHangs(ProbedVipTestCase):
     """A haproxy that does nothing, while its system takes connections."""
 
     patience = 10
 
     def follow(self, *states, **changes):
         states = states or ('ACTIVE', 'ACTIVE', 'DRAINING')
-        super().follow(states, look={**LOOK, 'peers': [
+        super().follow(states, probe={**PROBE, 'peers': [
             {'id': examples.make_id(10 + slot), 'port': PEER_PORT,
              'address': f'10.0.0.{20 + slot}'}
             for slot in range(len(states))]}, **changes)
@@ -677,11 +677,11 @@ class TestHangs(LookedAtTestCase):
         self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
         self.run_for(6)
         self.assertEqual({0: UP, 1: DOWN, 2: UP}, self.get())
-        self.assertEqual({None, look_rules.HANGS}, self.get_errors())
+        self.assertEqual({None, probe_rules.HANGS}, self.get_errors())
         self.assertEqual(1, log.output.count('it hangs'))
-        before = self.sights.read(None, 0, 0).sequence
+        before = self.results.read(None, 0, 0).sequence
         self.run_for(300)
-        self.assertEqual(before, self.sights.read(None, 0, 0).sequence)
+        self.assertEqual(before, self.results.read(None, 0, 0).sequence)
         # It has no place for many calls that nobody reads.
         self.assertLess(len(self.network.unread), 8)
         self.network.hung.clear()
@@ -721,7 +721,7 @@ class TestHangs(LookedAtTestCase):
         self.network.hung.add(self.macs[1])
         self.run_for(25)
         self.assertEqual({0: UP, 1: DOWN, 2: UP}, self.get())
-        self.assertIn(look_rules.HANGS, self.get_errors())
+        self.assertIn(probe_rules.HANGS, self.get_errors())
 
     def test_nobody_is_admitted(self):
         """As by a security group."""
@@ -741,7 +741,7 @@ class TestHangs(LookedAtTestCase):
         self.run_for(20)
         self.network.silent.add(self.macs[1])
         self.run_for(3)
-        self.assertEqual({None, look_rules.SILENT}, self.get_errors())
+        self.assertEqual({None, probe_rules.SILENT}, self.get_errors())
 
     def test_this_process_stood_still(self):
         """What came meanwhile is read late, and speaks for the member."""
@@ -801,7 +801,7 @@ class TestHangs(LookedAtTestCase):
         self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
 
 
-class TestLooker(base.TestCase):
+class TestProber(base.TestCase):
 
     def setUp(self):
         super().setUp()
@@ -811,23 +811,23 @@ class TestLooker(base.TestCase):
         self.vips = Vips(self.network)
         for number, vip_id in enumerate(VIP_IDS):
             self.vips.documents[vip_id] = examples.make_document(
-                members=['ACTIVE'] * 2, look=LOOK)
+                members=['ACTIVE'] * 2, probe=PROBE)
         self.start()
 
     def start(self):
-        self.sights = sights_.Sights()
-        self.looker = looker.Looker(self.vips, self.sights, 1, 2,
+        self.results = results_.Results()
+        self.prober = prober.Prober(self.vips, self.results, 1, 2,
                                     lambda: self.now)
-        self.looker._selector = Selector(self)
+        self.prober._selector = Selector(self)
 
     def run_for(self, seconds):
         end = self.now + seconds
         while self.now < end:
-            self.looker.tick()
+            self.prober.tick()
 
     def get(self):
-        return {vip_id: {sight.state for sight in
-                         self.sights.get_of_vip(vip_id).values()}
+        return {vip_id: {result.state for result in
+                         self.results.get_of_vip(vip_id).values()}
                 for vip_id in self.vips.documents}
 
     def test_all(self):
@@ -838,35 +838,35 @@ class TestLooker(base.TestCase):
         gone = VIP_IDS[0]
         del self.vips.documents[gone]
         self.run_for(1)
-        self.assertEqual({}, self.sights.get_of_vip(gone))
+        self.assertEqual({}, self.results.get_of_vip(gone))
         self.assertEqual(1, sum(line.is_closed
                                 for line in self.network.lines))
 
     def test_restart_of_the_process(self):
         """All is told anew, and that which nobody knows yet as such."""
         self.run_for(2)
-        before = self.sights.read(None, 0, 0)
+        before = self.results.read(None, 0, 0)
         self.start()
-        self.looker._follow()
-        news = self.sights.read(before.run, before.sequence, 0)
+        self.prober._follow()
+        news = self.results.read(before.run, before.sequence, 0)
         self.assertTrue(news.is_whole)
-        self.assertEqual({UNKNOWN}, {one.state for one in news.sights})
-        self.assertEqual(8, len(news.sights))
+        self.assertEqual({UNKNOWN}, {one.state for one in news.results})
+        self.assertEqual(8, len(news.results))
         self.run_for(2)
-        news = self.sights.read(news.run, news.sequence, 0)
+        news = self.results.read(news.run, news.sequence, 0)
         self.assertFalse(news.is_whole)
-        self.assertEqual({UP}, {one.state for one in news.sights})
+        self.assertEqual({UP}, {one.state for one in news.results})
 
     def test_open_vswitch_is_away(self):
         self.run_for(2)
         self.network.is_down = True
         self.run_for(3)
         self.assertEqual(dict.fromkeys(VIP_IDS, {UP}), self.get())
-        self.assertEqual({}, self.looker._selector.lines)
+        self.assertEqual({}, self.prober._selector.lines)
         self.network.is_down = False
         self.run_for(2)
-        self.assertEqual(4, len(self.looker._selector.lines))
-        self.assertEqual(1, self.log.output.count('not looked at'))
+        self.assertEqual(4, len(self.prober._selector.lines))
+        self.assertEqual(1, self.log.output.count('not probed'))
 
     def test_a_flood(self):
         """Who sends without end is read once in a tick, others as ever."""
@@ -898,7 +898,7 @@ class TestLooker(base.TestCase):
             if vip_id in others})
 
     def test_off(self):
-        one = looker.Looker(self.vips, self.sights, 0, 2)
+        one = prober.Prober(self.vips, self.results, 0, 2)
         one.start()
         one.stop(1)
         self.assertEqual([], self.network.lines)
@@ -915,7 +915,7 @@ class TestLooker(base.TestCase):
             self.vips.documents = {
                 vip_id: examples.make_document(
                     chance.randrange(1, 9), members=['ACTIVE'] * 2,
-                    look=LOOK)
+                    probe=PROBE)
                 for vip_id in chance.sample(VIP_IDS, chance.randrange(5))}
             self.vips.pending = set(chance.sample(VIP_IDS,
                                                   chance.randrange(3)))
@@ -941,6 +941,6 @@ class TestLooker(base.TestCase):
         self.assertEqual({}, self.vips.left_out)
         for vip_id in VIP_IDS:
             self.vips.documents[vip_id] = examples.make_document(
-                8, ['ACTIVE'] * 2, look=LOOK)
+                8, ['ACTIVE'] * 2, probe=PROBE)
         self.run_for(5)
         self.assertEqual({}, self.vips.left_out)

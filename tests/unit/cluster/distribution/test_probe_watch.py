@@ -17,10 +17,10 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
-from octavia_hmsync.cluster.distribution import looks
-from octavia_hmsync.cluster.distribution import sight_watch
-from octavia_hmsync.distributor import sights
+from octavia_hmsync.cluster.db import member_probe as probe_repo
+from octavia_hmsync.cluster.distribution import member_facts
+from octavia_hmsync.cluster.distribution import probe_watch
+from octavia_hmsync.distributor import probe_results
 from octavia_hmsync import exceptions
 from tests.cloud import waiting
 from tests.unit import base
@@ -31,10 +31,10 @@ class TestRead(base.TestCase):
 
     def test_well(self):
         self.assertEqual(
-            {('v', 'a'): sight_repo.Look('DOWN', 'silent'),
-             ('v', 'b'): sight_repo.Look('UP'), ('v', 'c'): None,
+            {('v', 'a'): probe_repo.Result('DOWN', 'silent'),
+             ('v', 'b'): probe_repo.Result('UP'), ('v', 'c'): None,
              ('w', 'a'): None},
-            sight_watch.read({'sights': [
+            probe_watch.read({'probes': [
                 {'vip': 'v', 'member': 'a', 'state': 'DOWN',
                  'error': 'silent', 'since': 1.5},
                 {'vip': 'v', 'member': 'b', 'state': 'UP', 'error': None},
@@ -43,7 +43,7 @@ class TestRead(base.TestCase):
 
     def test_words(self):
         """Nothing of them reaches a terminal as it is."""
-        (look,) = sight_watch.read({'sights': [
+        (look,) = probe_watch.read({'probes': [
             {'vip': 'v', 'member': 'a', 'state': 'DOWN',
              'error': '\x1b[31m' + 'x' * 999}]}).values()
         self.assertRegex(look.error, r'\A[ -~]{200}\Z')
@@ -51,16 +51,16 @@ class TestRead(base.TestCase):
     @given(st.recursive(
         st.none() | st.integers() | st.text() | st.just('DOWN'),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-            st.sampled_from(['sights', 'vip', 'member', 'state', 'error']),
+            st.sampled_from(['probes', 'vip', 'member', 'state', 'error']),
             inner, max_size=5)))
     def test_anything(self, news):
         try:
-            sight_watch.read(news)
+            probe_watch.read(news)
         except ValueError as e:
             self.assertNotIn('\x1b', str(e))
 
 
-class SightTestCase(distributors.DistributorTestCase):
+class ProbeTestCase(distributors.DistributorTestCase):
 
     def reset(self):
         super().reset()
@@ -81,22 +81,22 @@ class SightTestCase(distributors.DistributorTestCase):
         self.watcher = self.make_watcher()
 
     def make_watcher(self, name='network1'):
-        return sight_watch.Watcher(
+        return probe_watch.Watcher(
             self.engine, self.rows[name], self.subject.client_of,
             lambda: self.woken.append(name))
 
     def note(self, number, state, error=None):
-        self.fake.sights.note(self.cluster_id,
-                              self.members[number].amphora_id, state, error)
+        self.fake.results.note(self.cluster_id,
+                               self.members[number].amphora_id, state, error)
 
     def seen(self, name='network1'):
-        found = sight_repo.get_of_observer(self.engine, self.rows[name].id)
+        found = probe_repo.get_of_observer(self.engine, self.rows[name].id)
         return {number: (found[member.id].state, found[member.id].error)
                 for number, member in enumerate(self.members)
                 if member.id in found}
 
 
-class TestWatcher(SightTestCase):
+class TestWatcher(ProbeTestCase):
 
     def setUp(self):
         super().setUp()
@@ -140,7 +140,7 @@ class TestWatcher(SightTestCase):
         for number, state in enumerate(('DOWN', 'DOWN', 'UP')):
             self.note(number, state, None if state == 'UP' else 'silent')
         self.watcher.hear()
-        self.fake.sights = sights.Sights()
+        self.fake.results = probe_results.Results()
         self.note(0, 'UNKNOWN')
         self.note(1, 'DOWN', 'silent')
         self.watcher.hear()
@@ -152,9 +152,9 @@ class TestWatcher(SightTestCase):
 
     def test_strangers(self):
         """It says something of members that are gone, or of others'."""
-        self.fake.sights.note(self.cluster_id, 'nobody', 'DOWN', 'silent')
-        self.fake.sights.note('no cluster', self.members[0].amphora_id,
-                              'DOWN', 'silent')
+        self.fake.results.note(self.cluster_id, 'nobody', 'DOWN', 'silent')
+        self.fake.results.note('no cluster', self.members[0].amphora_id,
+                               'DOWN', 'silent')
         self.watcher.hear()
         self.assertEqual({}, self.seen())
         self.assertEqual([], self.woken)
@@ -186,12 +186,12 @@ class TestWatcher(SightTestCase):
     def test_what_cannot_be_read(self):
         self.note(0, 'DOWN', 'silent')
         self.watcher.hear()
-        for answer in ({}, {'sights': 7}, {'sights': [{'vip': 'x'}]},
-                       {'sights': [], 'whole': True, 'run': 3,
+        for answer in ({}, {'probes': 7}, {'probes': [{'vip': 'x'}]},
+                       {'probes': [], 'whole': True, 'run': 3,
                         'sequence': 1},
-                       {'sights': [], 'whole': True, 'run': 'a',
+                       {'probes': [], 'whole': True, 'run': 'a',
                         'sequence': 'b'}):
-            self.fake.get_sights = lambda *_args, answer=answer: answer
+            self.fake.get_probes = lambda *_args, answer=answer: answer
             self.assertEqual(60, self.watcher.hear())
         self.assertEqual({}, self.seen())
         self.assertIn('What the distributor network1 sees of members cannot '
@@ -229,7 +229,7 @@ class TestWatcher(SightTestCase):
             if what == 'note':
                 self.note(number, state, error)
             elif what == 'restart':
-                self.fake.sights = sights.Sights()
+                self.fake.results = probe_results.Results()
             elif what == 'down':
                 self.fake.is_down = not self.fake.is_down
             else:
@@ -237,48 +237,48 @@ class TestWatcher(SightTestCase):
         self.fake.is_down = False
         for watcher in (self.watcher, other):
             watcher.hear()
-        known = self.fake.sights.get_of_vip(self.cluster_id)
+        known = self.fake.results.get_of_vip(self.cluster_id)
         self.assertEqual(
-            {number: (sight.state, sight.error)
+            {number: (result.state, result.error)
              for number, member in enumerate(self.members)
-             if (sight := known.get(member.amphora_id)) and
-             sight.state in ('UP', 'DOWN')}, self.seen())
+             if (result := known.get(member.amphora_id)) and
+             result.state in ('UP', 'DOWN')}, self.seen())
 
 
-class TestSightWatch(SightTestCase):
+class TestProbeWatch(ProbeTestCase):
 
     def setUp(self):
         super().setUp()
         self.is_woken = threading.Event()
-        self.sight_watch = sight_watch.make(self.subject, self.engine,
+        self.probe_watch = probe_watch.make(self.subject, self.engine,
                                             self.is_woken.set)
         self.addCleanup(self.stop)
 
     def stop(self):
-        self.sight_watch.stop(20)
+        self.probe_watch.stop(20)
 
     def test_threads(self):
         self.note(0, 'DOWN', 'silent')
-        self.sight_watch.run_once()
+        self.probe_watch.run_once()
         self.assertTrue(self.is_woken.wait(20))
-        self.assertEqual(3, len(self.sight_watch._watchers))
+        self.assertEqual(3, len(self.probe_watch._watchers))
         waiting.wait_for(self.seen, 'row')
-        before = dict(self.sight_watch._watchers)
-        self.sight_watch.run_once()
-        self.assertEqual(before, self.sight_watch._watchers)
+        before = dict(self.probe_watch._watchers)
+        self.probe_watch.run_once()
+        self.assertEqual(before, self.probe_watch._watchers)
         # One leaves the option, another one has a new address.
         distributor_repo.sync(self.engine, 'hmsync_ovs', {
             'network1': 'https://network1:9444',
             'network2': 'https://network2:9445'})
-        self.sight_watch.run_once()
+        self.probe_watch.run_once()
         self.assertEqual(
             ['https://network1:9444', 'https://network2:9445'],
             sorted(one.distributor.url for one in
-                   self.sight_watch._watchers.values()))
-        self.assertEqual(3, len(self.sight_watch._threads))
+                   self.probe_watch._watchers.values()))
+        self.assertEqual(3, len(self.probe_watch._threads))
         self.stop()
         self.assertFalse(any(one.is_alive() for one in
-                             self.sight_watch._threads))
+                             self.probe_watch._threads))
 
     def test_more_than_threads(self):
         """All are heard in turn, also while one of them hangs."""
@@ -293,45 +293,45 @@ class TestSightWatch(SightTestCase):
             raise exceptions.DistributorUnreachable('it hangs')
 
         hung, *others = self.fakes.values()
-        hung.get_sights = hang
-        with mock.patch.object(sight_watch, '_MOST', 2):
-            self.sight_watch.run_once()
+        hung.get_probes = hang
+        with mock.patch.object(probe_watch, '_MOST', 2):
+            self.probe_watch.run_once()
             for number, (state, fake) in enumerate(zip(
                     ('DOWN', 'UP'), others)):
-                fake.sights.note(self.cluster_id,
-                                 self.members[number].amphora_id, state)
+                fake.results.note(self.cluster_id,
+                                  self.members[number].amphora_id, state)
             for number, fake in enumerate(others):
                 waiting.wait_for(lambda fake=fake, number=number: number in
                                  self.seen(fake.name), 'row')
-            self.assertEqual(2, len(self.sight_watch._threads))
-            self.sight_watch.run_once()
+            self.assertEqual(2, len(self.probe_watch._threads))
+            self.probe_watch.run_once()
             goes_on.set()
             waiting.wait_for(lambda: len(waits) > 1, 'another turn')
         self.assertEqual(1, log.output.count('3 distributors share 2 '
                                              'threads: it takes up to 4 s'))
 
 
-class TestLooks(SightTestCase):
+class TestLooks(ProbeTestCase):
 
     def test_ports(self):
-        self.assertEqual(0, looks.record_ports(self.engine))
+        self.assertEqual(0, member_facts.record_ports(self.engine))
         cluster = cluster_repo.get(self.engine, self.cluster_id)
         cluster_repo.set_status(self.engine, cluster.id, 'ACTIVE')
         self.records.add_listener(cluster.load_balancer_id, 443)
-        self.assertEqual(1, looks.record_ports(self.engine))
-        self.assertEqual(0, looks.record_ports(self.engine))
+        self.assertEqual(1, member_facts.record_ports(self.engine))
+        self.assertEqual(0, member_facts.record_ports(self.engine))
         self.assertEqual('443', cluster_repo.get(
             self.engine, self.cluster_id).ports)
         # Distributors are told, for each its own address.
-        self.watch.look()
+        self.watch.run_once()
         documents = [one.documents[self.cluster_id]
                      for one in self.fakes.values() if one.documents]
         self.assertEqual(2, len(documents))
         for document in documents:
-            self.assertEqual((443,), document.look.ports)
+            self.assertEqual((443,), document.probe.ports)
             self.assertEqual(
                 self.ports.get_addresses(document.port.id),
-                document.look.addresses)
+                document.probe.addresses)
 
     def test_connections(self):
         cluster_repo.set_ports(self.engine, self.cluster_id, [80])
@@ -349,8 +349,8 @@ class TestLooks(SightTestCase):
         # It begins when distributors know.
 
         def count():
-            found = looks.count_connections(self.engine,
-                                            self.subject.client_of, 10)
+            found = member_facts.count_connections(self.engine,
+                                                   self.subject.client_of, 10)
             self.assertEqual(found, {
                 member.id: member_repo.get(self.engine, member.id).connections
                 for member in (told, silent)})
@@ -386,7 +386,7 @@ class TestLooks(SightTestCase):
     def test_nobody_drains(self):
         requests = len(self.fake.requests)
         with self.count_statements() as statements:
-            self.assertEqual({}, looks.count_connections(
+            self.assertEqual({}, member_facts.count_connections(
                 self.engine, self.subject.client_of, 10))
         self.assertEqual(1, len(statements))
         self.assertEqual(requests, len(self.fake.requests))
@@ -402,7 +402,7 @@ class TestLooks(SightTestCase):
                 (5, None, 5, 9), (0, -4, 0, -1), (None, 0, -4, 1),
                 (2 ** 31 - 1, 10 ** 12, 0, 1)):
             self.assertEqual(
-                expected, looks.choose_count(told, remembered, rest),
+                expected, member_facts.choose_count(told, remembered, rest),
                 (told, remembered, rest))
 
     def test_choose_ports(self):
@@ -422,10 +422,11 @@ class TestLooks(SightTestCase):
                 Listener(81, enabled=False), Listener(53, protocol='UDP'),
                 Listener(82, allowed_cidrs=[object()]), Listener(83),
                 Listener(84, provisioning_status='ERROR')])
-        self.assertEqual({80, 443}, looks.choose_ports(load_balancer, 'l83'))
+        self.assertEqual({80, 443}, member_facts.choose_ports(
+            load_balancer, 'l83'))
         # Whom these admit is up to their owner.
         load_balancer.vip.sg_ids = ['group']
-        self.assertEqual(set(), looks.choose_ports(load_balancer))
+        self.assertEqual(set(), member_facts.choose_ports(load_balancer))
         load_balancer.vip.sg_ids = []
         load_balancer.enabled = False
-        self.assertEqual(set(), looks.choose_ports(load_balancer))
+        self.assertEqual(set(), member_facts.choose_ports(load_balancer))

@@ -10,16 +10,16 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import front as front_repo
-from octavia_hmsync.cluster.db import look as look_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_facts as facts_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync import compat
 from tests.cloud import records
 from tests.db_cases import base
 from tests.db_cases.cluster import calls as cluster_calls
 
 
-class LookCases(base.DatabaseTestCase):
+class MemberFactsCases(base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
@@ -36,7 +36,7 @@ class LookCases(base.DatabaseTestCase):
 
     def test_ports(self):
         self.assertEqual({'cluster1': (None, set())},
-                         look_repo.get_ports(self.engine))
+                         facts_repo.get_ports(self.engine))
         self.add_listener(80)
         self.add_listener(443, protocol='TERMINATED_HTTPS')
         self.add_listener(81, enabled=False)
@@ -47,24 +47,24 @@ class LookCases(base.DatabaseTestCase):
             {'listener_id': closed, 'cidr': '192.0.2.0/24'},
             {'listener_id': closed, 'cidr': '198.51.100.0/24'}]})
         self.assertEqual({'cluster1': (None, {80, 443})},
-                         look_repo.get_ports(self.engine))
+                         facts_repo.get_ports(self.engine))
         # Whom its owner admits may be anybody.
         self.records.insert_all({'vip_security_group': [
             {'load_balancer_id': self.lb_id, 'sg_id': 'group1'}]})
         self.assertEqual({'cluster1': (None, set())},
-                         look_repo.get_ports(self.engine))
+                         facts_repo.get_ports(self.engine))
         with self.engine.begin() as connection:
             connection.execute(compat.VIP_SECURITY_GROUP.delete())
         self.assertEqual({'cluster1': (None, {80, 443})},
-                         look_repo.get_ports(self.engine))
+                         facts_repo.get_ports(self.engine))
         # Where nobody is served all refuse whoever looks.
         self.records.change('load_balancer', self.lb_id, enabled=False)
         self.assertEqual({'cluster1': (None, set())},
-                         look_repo.get_ports(self.engine))
+                         facts_repo.get_ports(self.engine))
         # Somebody changes it now.
         self.records.change('load_balancer', self.lb_id,
                             provisioning_status='PENDING_UPDATE')
-        self.assertEqual({}, look_repo.get_ports(self.engine))
+        self.assertEqual({}, facts_repo.get_ports(self.engine))
 
     def test_listened_to(self):
         """A port that OVN would look at by TCP is one of TCP."""
@@ -117,10 +117,10 @@ class LookCases(base.DatabaseTestCase):
         member_repo.record(self.engine, 'told', connections=9)
 
         def get():
-            return look_repo.get_connections(self.engine, 12)
+            return facts_repo.get_connections(self.engine, 12)
 
         # Nobody has told distributors so far.
-        unknown = {name: look_repo.Drain(
+        unknown = {name: facts_repo.Drain(
             'cluster1', ids[name], 9 if name == 'told' else None, None,
             math.inf) for name in ids if name != 'well'}
         self.assertEqual(unknown, get())
@@ -161,7 +161,7 @@ class LookCases(base.DatabaseTestCase):
             connection.execute(sa.text(statement))
 
     def get_rest(self):
-        return look_repo.get_connections(self.engine, 12)['drains'].rest
+        return facts_repo.get_connections(self.engine, 12)['drains'].rest
 
     def test_rest(self):
         """It begins when distributors know that the member drains."""
@@ -186,7 +186,7 @@ class LookCases(base.DatabaseTestCase):
         self.add_member('drains', 'DRAINING')
         for name in ('well', 'drains'):
             member_repo.record(self.engine, name, connections=3)
-        self.assertEqual([1, 0], [look_repo.forget_connections(self.engine)
+        self.assertEqual([1, 0], [facts_repo.forget_connections(self.engine)
                                   for _ in range(2)])
         self.assertEqual([None, 3], [
             member_repo.get(self.engine, name).connections
@@ -205,24 +205,24 @@ class LookCases(base.DatabaseTestCase):
                                      {'network1': 'https://network1:9444'})
         vip = vip_repo.add(self.engine, 'cluster1', row.id)
         cluster_repo.set_ports(self.engine, 'cluster1', [80])
-        self.assertEqual({}, front_repo.get_lookers(self.engine))
+        self.assertEqual({}, front_repo.get_probers(self.engine))
         vip_repo.set_port(self.engine, vip.id, 'port1', 'fa:16:3e:00:00:01',
                           1450, ('10.0.0.9', 'fd00::9'))
         self.assertEqual({self.lb_id: {'10.0.0.9', 'fd00::9'}},
-                         front_repo.get_lookers(self.engine))
+                         front_repo.get_probers(self.engine))
         # Nobody looks.
         cluster_repo.set_ports(self.engine, 'cluster1', [])
-        self.assertEqual({}, front_repo.get_lookers(self.engine))
+        self.assertEqual({}, front_repo.get_probers(self.engine))
 
-    def test_forget_sights(self):
+    def test_forget_probes(self):
         for name in ('a', 'b', 'c'):
             self.add_member(name, 'ACTIVE')
             for observer in ('d1', 'd2'):
-                sight_repo.record(self.engine, observer, {
-                    name: sight_repo.Look('DOWN', 'no answer')})
-        self.assertEqual(2, sight_repo.forget(self.engine, 'd1',
+                probe_repo.record(self.engine, observer, {
+                    name: probe_repo.Result('DOWN', 'no answer')})
+        self.assertEqual(2, probe_repo.forget(self.engine, 'd1',
                                               {'a', 'b', 'nobody'}))
-        self.assertEqual(0, sight_repo.forget(self.engine, 'd1', set()))
+        self.assertEqual(0, probe_repo.forget(self.engine, 'd1', set()))
         self.assertEqual([{'c'}, {'a', 'b', 'c'}], [
-            set(sight_repo.get_of_observer(self.engine, observer))
+            set(probe_repo.get_of_observer(self.engine, observer))
             for observer in ('d1', 'd2')])

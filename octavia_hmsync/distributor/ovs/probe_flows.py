@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Flows for looks at members: their answers come to the process. Pure.
+"""Flows for probes of members: their answers come to the process. Pure.
 
 What a member sends to the distributor itself, from the VIP or from its peers
 port, is given to the process and to nobody else. It has to know where to send
@@ -14,7 +14,7 @@ from octavia_hmsync.distributor.ovs import openflow
 
 # Before what counts frames that say they are from the VIP.
 _PRIORITY = 850
-# TCP ports that looks come from: all with this bit.
+# TCP ports that probes come from: all with this bit.
 FIRST_PORT = 0x8000
 # Bytes of a frame that the process is given: more than all headers have.
 _LENGTH = 128
@@ -22,15 +22,15 @@ _LENGTH = 128
 
 def make_flows(document: doc.Document, in_port: int, living: list[str],
                table: int, second_table: int) -> list[openflow.Flow]:
-    """Return the flows, none if nobody looks.
+    """Return the flows, none without probes.
 
     :param document: the VIP document.
     :param in_port: OpenFlow port by which frames come and go.
-    :param living: the MAC addresses of who is looked at.
-    :param table: of the first look at a frame.
+    :param living: the MAC addresses of the members that are probed.
+    :param table: that sees a frame first.
     :param second_table: for what becomes an advertisement.
     """
-    pair = doc.choose_look(document)
+    pair = doc.choose_probe(document)
     if pair is None:
         return []
     mac = document.port.mac

@@ -6,21 +6,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavia_hmsync.distributor import document as doc
-from octavia_hmsync.distributor.ovs import looks
 from octavia_hmsync.distributor.ovs import mapping
 from octavia_hmsync.distributor.ovs import pipeline
+from octavia_hmsync.distributor.ovs import probe_flows
 from octavia_hmsync.distributor.ovs import transition as transitions
 from tests.unit import base
 from tests.unit.distributor.ovs import documents
 
-LOOK = doc.Look(('10.0.0.9', 'fd00::9'), (80,))
+PROBE = doc.Probe(('10.0.0.9', 'fd00::9'), (80,))
 MAC = documents.PORT.mac
 
 
-def make(*states, look=LOOK, **kwargs):
+def make(*states, probe=PROBE, **kwargs):
     document = dataclasses.replace(documents.make_document(*states, **kwargs),
-                                   look=look)
-    return document, looks.make_flows(
+                                   probe=probe)
+    return document, probe_flows.make_flows(
         document, 1, sorted(mapping.get_living(document)), pipeline.CLASSIFY,
         pipeline.ADVERTISE)
 
@@ -28,8 +28,8 @@ def make(*states, look=LOOK, **kwargs):
 class TestFlows(base.TestCase):
 
     def test_none(self):
-        for look in (None, doc.Look(('192.0.2.1',), (80,))):
-            _, flows = make(doc.ACTIVE, look=look, addresses=['fd00::5'])
+        for probe in (None, doc.Probe(('192.0.2.1',), (80,))):
+            _, flows = make(doc.ACTIVE, probe=probe, addresses=['fd00::5'])
             self.assertEqual([], flows)
 
     def test_ipv4(self):
@@ -48,11 +48,11 @@ class TestFlows(base.TestCase):
     def test_peers(self):
         """What comes from where haproxy of a member itself answers."""
         document, _ = make(doc.ACTIVE, doc.DEAD, doc.DRAINING, doc.ACTIVE)
-        look = dataclasses.replace(LOOK, peers=tuple(
+        probe = dataclasses.replace(PROBE, peers=tuple(
             doc.Peer(member.id, address, 1025) for member, address in zip(
                 document.members, ('10.0.0.20', '10.0.0.21', 'fd00::22'))))
         _, flows = make(doc.ACTIVE, doc.DEAD, doc.DRAINING, doc.ACTIVE,
-                        look=look)
+                        probe=probe)
         self.assertEqual(
             [f'table=0,priority=850,in_port=1,eth_src={documents.mac(0)},'
              f'eth_dst={MAC},tcp,nw_src=10.0.0.20,nw_dst=10.0.0.9,'
@@ -95,7 +95,7 @@ class TestFlows(base.TestCase):
     def test_all_of_a_vip(self):
         """No two flows have one match, nothing else changes."""
         document, _ = make(doc.ACTIVE, doc.DRAINING, doc.ACTIVE)
-        plain = dataclasses.replace(document, look=None)
+        plain = dataclasses.replace(document, probe=None)
         transition = transitions.advance(None, document, 0)
         programs = [pipeline.compile_vip(each, transition, 1)
                     for each in (document, plain)]

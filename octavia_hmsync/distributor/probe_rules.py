@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What follows from looks at the front end of a member. Pure.
+"""What follows from probes of the front end of a member. Pure.
 
 One miss means nothing: a frame may be lost, or haproxy may be restarting. A
 member that was DOWN must answer more than once, too.
@@ -14,7 +14,7 @@ DOWN = 'DOWN'
 # Answers in a row that a DOWN member needs.
 HITS = 2
 # Additional misses in a row while Open vSwitch loses packets: a dead member
-# misses all looks, a live one only a part.
+# misses all probes, a live one only a part.
 EXCUSED = 5
 
 SILENT = 'its front end does not answer'
@@ -46,14 +46,14 @@ class Verdict:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Tell whether to look again immediately."""
+        """Tell whether to probe again immediately."""
         if self.state == DOWN:
             return self.hits > 0
         return self.misses > 0
 
 
 def judge(before: Verdict, error: str | None, misses: int) -> Verdict:
-    """Return the judgement of a member after one more look.
+    """Return the judgement of a member after one more probe.
 
     :param before: the judgement so far.
     :param error: what was wrong; None if it answered. A FULL member counts

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Looks at the members of one VIP, all of them in each round.
+"""Probes the members of one VIP, all of them in each round.
 
 In a round the distributor sends each member a SYN to the VIP, at the member's
 MAC address, and waits for answers. A member without an answer in time counts
@@ -23,17 +23,17 @@ from oslo_log import log as logging
 from octavia_hmsync.distributor import claims as claims_
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor import judgement
-from octavia_hmsync.distributor import look_frames
-from octavia_hmsync.distributor import look_rules
-from octavia_hmsync.distributor import look_tries
 from octavia_hmsync.distributor import peer_calls
-from octavia_hmsync.distributor import sights as sights_
+from octavia_hmsync.distributor import probe_frames
+from octavia_hmsync.distributor import probe_results as results_
+from octavia_hmsync.distributor import probe_rules
+from octavia_hmsync.distributor import probe_tries
 from octavia_hmsync.distributor import vips as vips_
 from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# Source ports of SYNs have this bit. Thousands of looks pass before a port is
+# Source ports of SYNs have this bit. Thousands of probes pass before a port is
 # used again, since connection tracking may take it for an old connection.
 FIRST_PORT = 0x8000
 # In shares of the interval: the wait for answers, the wait for Open vSwitch,
@@ -48,54 +48,54 @@ _SAID_AGAIN = 41
 # Seconds until problems of a VIP's members are logged again.
 _SILENCE = 600
 
-_LOOKED_AT = (doc.ACTIVE, doc.DRAINING)
+_PROBED = (doc.ACTIVE, doc.DRAINING)
 
 
 @dataclasses.dataclass
 class _Round:
-    """Looks in progress.
+    """Probes in progress.
 
     :ivar tries: by MAC address.
     :ivar begun: when.
     :ivar mark: what Open vSwitch was asked to report, if it was.
     """
 
-    tries: dict[str, look_tries.Try]
+    tries: dict[str, probe_tries.Try]
     begun: float
     mark: bytes | None = None
 
 
-class LookedAt:
-    """A VIP whose members are looked at. For one thread only.
+class ProbedVip:
+    """A VIP whose members are probed. For one thread only.
 
-    :param sights: records the results, a sights.Sights.
+    :param results: records the results, a probe_results.Results.
     :param interval: seconds between two rounds.
     :param misses: after how many in a row a member is DOWN.
     :param now: when it begins.
     :param announce: called with the id of the VIP to announce it again; it
                      may raise VswitchUnavailable.
     :param are_lossy: tells whether Open vSwitch loses packets now, and
-                      perhaps looks.
+                      perhaps probes.
     :param leave: called with the id of the VIP and a version when another
                   distributor has announced the VIP since this one did.
     :param patience: seconds without any answer after which a haproxy hangs;
                      0 to ask no haproxy.
     """
 
-    def __init__(self, vip_id: str, sights: sights_.Sights, interval: float,
+    def __init__(self, vip_id: str, results: results_.Results, interval: float,
                  misses: int, now: float,
                  announce: abc.Callable[[str], None],
                  are_lossy: abc.Callable[[], bool] = lambda: False,
                  leave: abc.Callable[[str, int], None] = lambda *_: None,
                  patience: float = 0) -> None:
         self.vip_id = vip_id
-        self._sights = sights
+        self._results = results
         self._interval = interval
         self._misses = misses
         self._document: doc.Document | None = None
-        self._pair: doc.LookPair | None = None
+        self._pair: doc.ProbePair | None = None
         self._members: dict[str, doc.Member] = {}
-        self._verdicts: dict[str, look_rules.Verdict] = {}
+        self._verdicts: dict[str, probe_rules.Verdict] = {}
         self.line: vips_.Line | None = None
         self._round: _Round | None = None
         self._due = now
@@ -128,7 +128,7 @@ class LookedAt:
         return self._document.version if self._document else None
 
     def follow(self, document: doc.Document, now: float) -> None:
-        """Look at the members of this document from now on.
+        """Probe the members of this document from now on.
 
         :param document: a Document.
         :param now: seconds of any clock.
@@ -137,21 +137,21 @@ class LookedAt:
             return
         self._note_version(document, now)
         members = {member.id: member for member in document.members
-                   if member.state in _LOOKED_AT and member.mac}
+                   if member.state in _PROBED and member.mac}
         for member_id in set(self._members) - set(members):
             self._verdicts.pop(member_id, None)
-            self._sights.note(self.vip_id, member_id, sights_.GONE)
+            self._results.note(self.vip_id, member_id, results_.GONE)
         for member_id, member in members.items():
             before = self._members.get(member_id)
             if before is None or before.mac != member.mac:
-                self._verdicts[member_id] = look_rules.Verdict()
+                self._verdicts[member_id] = probe_rules.Verdict()
                 self._states.pop(member_id, None)
                 self._peers.pop(member_id, None)
-                self._sights.note(self.vip_id, member_id, sights_.UNKNOWN)
-        # Looks in progress may concern other members, or an old state.
+                self._results.note(self.vip_id, member_id, results_.UNKNOWN)
+        # Probes in progress may concern other members, or an old state.
         self._round = None
         self._members, self._document = members, document
-        self._pair = doc.choose_look(document)
+        self._pair = doc.choose_probe(document)
         peers = doc.choose_peers(document, self._pair)
         self._calls.keep([member_id for member_id, peer in peers.items()
                           if self._peers.get(member_id) == peer and
@@ -200,13 +200,13 @@ class LookedAt:
                         'distributor.', self.vip_id, member_id)
 
     def end(self) -> None:
-        """Stop to look at members."""
+        """Stop probing members."""
         self.hang_up()
         for member_id in self._members:
-            self._sights.note(self.vip_id, member_id, sights_.GONE)
+            self._results.note(self.vip_id, member_id, results_.GONE)
 
     def hang_up(self) -> None:
-        """Close the line; looks in progress are dropped."""
+        """Close the line; probes in progress are dropped."""
         self._round = None
         self._calls.hang_up(self._judged)
         if self.line is not None:
@@ -242,9 +242,9 @@ class LookedAt:
         if now - self._judged > _FORGET * self._interval:
             self._judged = now
             for member_id in self._members:
-                self._verdicts[member_id] = look_rules.Verdict()
+                self._verdicts[member_id] = probe_rules.Verdict()
                 self._states[member_id] = None
-                self._sights.note(self.vip_id, member_id, sights_.UNKNOWN)
+                self._results.note(self.vip_id, member_id, results_.UNKNOWN)
 
     def _begin(self, now: float,
                dial: abc.Callable[[str], vips_.Line]) -> None:
@@ -264,29 +264,29 @@ class LookedAt:
               if is_full and member_id in self._peers
               for frame in self._calls.call(member_id, now, self._make_syn))])
 
-    def _make_syn(self, member_id: str) -> look_frames.Segment:
+    def _make_syn(self, member_id: str) -> probe_frames.Segment:
         assert self._document and self._pair
         peer = self._peers[member_id]
-        return look_frames.Segment(
+        return probe_frames.Segment(
             self._document.port.mac, str(self._members[member_id].mac),
             self._pair.own, peer.address, self._take_port(), peer.port,
-            secrets.randbits(32), 0, look_frames.SYN)
+            secrets.randbits(32), 0, probe_frames.SYN)
 
     def _take_port(self) -> int:
-        # A look uses two ports, one for each of its frames.
+        # A probe uses two ports, one for each of its frames.
         self._own_port = (self._own_port + 2) % FIRST_PORT & ~1
         return FIRST_PORT + self._own_port
 
-    def _make_try(self, member: doc.Member) -> look_tries.Try:
-        assert self._document and self._document.look and self._pair
-        ports = self._document.look.ports
+    def _make_try(self, member: doc.Member) -> probe_tries.Try:
+        assert self._document and self._document.probe and self._pair
+        ports = self._document.probe.ports
         verdict = self._verdicts[member.id]
-        return look_tries.Try(
+        return probe_tries.Try(
             member, self._pair, self._document.port.mac,
             ports[verdict.turn % len(ports)], self._take_port(),
             secrets.randbits(32),
             secrets.randbits(32) if verdict.is_in_doubt or
-            verdict.state == look_rules.DOWN or self._misses == 1 else None)
+            verdict.state == probe_rules.DOWN or self._misses == 1 else None)
 
     def _go_on(self, current: _Round, now: float) -> None:
         waited = now - current.begun
@@ -332,10 +332,10 @@ class LookedAt:
     def _take(self, frame: bytes, now: float) -> list[bytes]:
         """Take an answer, or a claim, if it is one.
 
-        :returns: the frames to send back: once for each look, and only to
-                  members that are being looked at.
+        :returns: the frames to send back: once for each probe, and only to
+                  members that are being probed.
         """
-        answer = look_frames.parse(frame)
+        answer = probe_frames.parse(frame)
         if answer is None:
             if self._document is not None:
                 self._claims.hear(frame, self._document, now)
@@ -351,28 +351,28 @@ class LookedAt:
         self._round, self._judged = None, now
         misses = self._misses
         # Members that are DOWN already need no excuse.
-        if any(one.error == look_rules.SILENT and
-               self._verdicts[one.member.id].state != look_rules.DOWN
+        if any(one.error == probe_rules.SILENT and
+               self._verdicts[one.member.id].state != probe_rules.DOWN
                for one in current.tries.values()) and self._are_lossy():
-            misses += look_rules.EXCUSED
+            misses += probe_rules.EXCUSED
         for one in current.tries.values():
             member_id = one.member.id
             before = self._verdicts[member_id]
-            verdict = self._verdicts[member_id] = look_rules.judge(
+            verdict = self._verdicts[member_id] = probe_rules.judge(
                 before, one.error, misses)
-            self._calls.note(member_id, one.error in (None, look_rules.FULL),
+            self._calls.note(member_id, one.error in (None, probe_rules.FULL),
                              now)
-            if verdict.state == look_rules.UP and self._calls.is_hung(
+            if verdict.state == probe_rules.UP and self._calls.is_hung(
                     member_id):
                 verdict = dataclasses.replace(
-                    verdict, state=look_rules.DOWN, error=look_rules.HANGS)
+                    verdict, state=probe_rules.DOWN, error=probe_rules.HANGS)
             if verdict.state != self._states.get(member_id):
                 self._states[member_id] = verdict.state
                 self._since[member_id] = now
             if self._claims.holds(one.member.mac, now):
-                self._sights.note(self.vip_id, member_id, look_rules.DOWN,
-                                  claims_.CLAIMS)
-            elif verdict.state is not None and self._sights.note(
+                self._results.note(self.vip_id, member_id, probe_rules.DOWN,
+                                   claims_.CLAIMS)
+            elif verdict.state is not None and self._results.note(
                     self.vip_id, member_id, verdict.state, verdict.error):
                 self._say(one.member, verdict, now)
         is_in_doubt = any(verdict.is_in_doubt
@@ -380,15 +380,15 @@ class LookedAt:
         self._due = now if is_in_doubt else self._next_full
         self._choose_left_out(now)
 
-    def _say(self, member: doc.Member, verdict: look_rules.Verdict,
+    def _say(self, member: doc.Member, verdict: probe_rules.Verdict,
              now: float) -> None:
-        if verdict.error == look_rules.HANGS:
+        if verdict.error == probe_rules.HANGS:
             LOG.warning('VIP %s: the haproxy of the member %s has answered '
                         'nothing for %g s, and its system lives: it hangs. '
                         'See what it does, or replace the member.',
                         self.vip_id, member.id, self._patience)
         # Under too much load this comes and goes.
-        if verdict.error == look_rules.FULL and now - self._said > _SILENCE:
+        if verdict.error == probe_rules.FULL and now - self._said > _SILENCE:
             self._said = now
             LOG.warning('VIP %s: the member %s takes no more connections: '
                         'raise connection_limit of its listeners, or give '

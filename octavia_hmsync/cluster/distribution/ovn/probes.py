@@ -6,7 +6,7 @@ import threading
 
 from oslo_log import log as logging
 
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.distribution.ovn import southbound as southbound_
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
@@ -14,14 +14,14 @@ from octavia_hmsync import periodic
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks at the copy of OVN's database; the database of
+# Seconds between two comparisons with the copy of OVN's database; that of
 # Octavia is used only after a change.
 _INTERVAL = 0.5
 _PAUSE = 5
 
 
-class OVNSightWatch:
-    """Looks at what OVN sees, from the first run_once() on.
+class OVNProbeWatch:
+    """Records the results of OVN's probes, from the first run_once() on.
 
     :param wake: called without arguments when something changed.
     """
@@ -31,22 +31,22 @@ class OVNSightWatch:
         self._balancers = balancers
         self._southbound = southbound
         self._wake = wake
-        self._looks: dict[str, sight_repo.Look] = {}
-        # Ids of members without a look, whose rows were deleted.
-        self._unseen: set[str] = set()
+        self._results: dict[str, probe_repo.Result] = {}
+        # Ids of members without a result, whose rows were deleted.
+        self._unprobed: set[str] = set()
         self._is_away = False
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
     def run_once(self):
-        """Ensure the thread that looks."""
+        """Ensure the thread that records."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(
-                target=self._loop, daemon=True, name='hmsync-sights-ovn')
+                target=self._loop, daemon=True, name='hmsync-probes-ovn')
             self._thread.start()
 
     def stop(self, timeout=0):
-        """Stop looking.
+        """Stop recording.
 
         :param timeout: seconds to wait for the thread.
         """
@@ -70,7 +70,7 @@ class OVNSightWatch:
                                 'clusters answer: %s', e)
             except Exception as e:
                 # Record everything again.
-                self._looks, self._unseen = {}, set()
+                self._results, self._unprobed = {}, set()
                 pause = _PAUSE
                 if not api.is_database_error(e):
                     LOG.exception('What OVN sees of members was not '
@@ -78,41 +78,41 @@ class OVNSightWatch:
                                   pause)
 
     def hear(self):
-        """Read what OVN sees, and record what is new.
+        """Read the results, and record what is new.
 
         :raises DistributorUnreachable: if OVN does not answer.
         """
         statuses: dict[str, list[str]] = {}
         for (port_id, _address), found in self._southbound.read().items():
             statuses.setdefault(port_id, []).extend(found)
-        looks, unseen = {}, set()
+        results, unprobed = {}, set()
         dead = self._balancers.on_dead_nodes
         for applied, _addresses in self._balancers.get_applied().values():
             for port_id, member_id in applied.members.items():
-                look = southbound_.judge(statuses.get(port_id, ()))
-                if look is not None and member_id in dead:
-                    # The last look of a dead node does not count.
-                    look = sight_repo.Look(
-                        sight_repo.DOWN,
+                result = southbound_.judge(statuses.get(port_id, ()))
+                if result is not None and member_id in dead:
+                    # The last probe of a dead node does not count.
+                    result = probe_repo.Result(
+                        probe_repo.DOWN,
                         f'its node {dead[member_id]} is dead')
-                if look is None:
-                    unseen.add(member_id)
+                if result is None:
+                    unprobed.add(member_id)
                 else:
-                    looks[member_id] = look
-        new = {member_id: look for member_id, look in looks.items()
-               if self._looks.get(member_id) != look}
-        changed = new and sight_repo.record(
+                    results[member_id] = result
+        new = {member_id: result for member_id, result in results.items()
+               if self._results.get(member_id) != result}
+        changed = new and probe_repo.record(
             self._engine, self._balancers.sync().id, new)
         # The last listener was deleted, or the load balancer disabled.
-        gone = unseen - self._unseen
-        forgotten = gone and sight_repo.forget(
+        gone = unprobed - self._unprobed
+        forgotten = gone and probe_repo.forget(
             self._engine, self._balancers.sync().id, gone)
         if changed or forgotten:
             self._wake()
-        self._looks, self._unseen = looks, unseen
+        self._results, self._unprobed = results, unprobed
 
 
 def make(conf, engine, balancers, wake):
-    """Make the OVNSightWatch of a process."""
-    return OVNSightWatch(engine, balancers, southbound_.Southbound(conf),
+    """Make the OVNProbeWatch of a process."""
+    return OVNProbeWatch(engine, balancers, southbound_.Southbound(conf),
                          wake)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is seen of members, and which of it is news to a client.
+"""The results of probes of members, and which are news to a client.
 
 Each change has a number, counted from the start of the process. The number is
 valid with the name of the run. A client whose number is of another run, or too
@@ -17,19 +17,19 @@ import uuid
 UNKNOWN = 'UNKNOWN'
 GONE = 'GONE'
 
-# How many members that are not looked at any more are remembered.
+# How many members that are not probed any more are remembered.
 _MOST_GONE = 10000
 # Seconds between two checks of a waiting thread whether the process ends.
 _SLICE = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
-class Sight:
+class Result:
     """The state of the front end of a member.
 
     :ivar vip_id: id of the VIP.
     :ivar member_id: id of the member.
-    :ivar state: UP, DOWN, UNKNOWN, or GONE if it is not looked at any more.
+    :ivar state: UP, DOWN, UNKNOWN, or GONE if it is not probed any more.
     :ivar error: what is wrong, or None.
     :ivar since: when it got that state, in seconds since the epoch.
     :ivar sequence: the number of this change.
@@ -50,17 +50,17 @@ class News:
     :ivar run: name of the run of this process.
     :ivar sequence: of the last change, for the next request.
     :ivar is_whole: whether it is everything, not only news.
-    :ivar sights: in the order of their changes.
+    :ivar results: in the order of their changes.
     """
 
     run: str
     sequence: int
     is_whole: bool
-    sights: tuple[Sight, ...]
+    results: tuple[Result, ...]
 
 
-class Sights:
-    """The sights of this run. Threads may share it.
+class Results:
+    """The results of this run. Threads may share it.
 
     :param most_waiting: how many clients may wait for news at once; a
                          further one gets its answer at once.
@@ -78,11 +78,11 @@ class Sights:
         self._waiting = 0
         self._changed = threading.Condition()
         # By VIP and member, in the order of their last changes.
-        self._sights: collections.OrderedDict[
-            tuple[str, str], Sight] = collections.OrderedDict()
-        self._gone: collections.deque[Sight] = collections.deque()
+        self._results: collections.OrderedDict[
+            tuple[str, str], Result] = collections.OrderedDict()
+        self._gone: collections.deque[Result] = collections.deque()
         self._sequence = 0
-        # The sequence up to which sights were forgotten.
+        # The sequence up to which results were forgotten.
         self._floor = 0
         self._is_ending: abc.Callable[[], bool] = lambda: False
 
@@ -92,26 +92,26 @@ class Sights:
 
     def note(self, vip_id: str, member_id: str, state: str,
              error: str | None = None) -> bool:
-        """Record what is seen of a member.
+        """Record the result of a probe of a member.
 
         :param state: UP, DOWN or UNKNOWN; GONE forgets it.
         :returns: whether that is news.
         """
         key = (vip_id, member_id)
         with self._changed:
-            before = self._sights.get(key)
+            before = self._results.get(key)
             known = before.state if before else GONE
             if (known, before.error if before else None) == (state, error):
                 return False
             self._sequence += 1
             since = (before.since if before and known == state
                      else self._clock())
-            sight = Sight(vip_id, member_id, state, error, since,
-                          self._sequence)
-            self._sights[key] = sight
-            self._sights.move_to_end(key)
+            result = Result(vip_id, member_id, state, error, since,
+                            self._sequence)
+            self._results[key] = result
+            self._results.move_to_end(key)
             if state == GONE:
-                self._gone.append(sight)
+                self._gone.append(result)
                 self._forget()
             self._changed.notify_all()
             return True
@@ -121,16 +121,16 @@ class Sights:
             oldest = self._gone.popleft()
             self._floor = oldest.sequence
             key = (oldest.vip_id, oldest.member_id)
-            # It may be looked at again.
-            if self._sights.get(key) is oldest:
-                del self._sights[key]
+            # It may be probed again.
+            if self._results.get(key) is oldest:
+                del self._results[key]
 
-    def get_of_vip(self, vip_id: str) -> dict[str, Sight]:
-        """Return {id of a member: its Sight} of members under watch."""
+    def get_of_vip(self, vip_id: str) -> dict[str, Result]:
+        """Return {id of a member: its Result} of probed members."""
         with self._changed:
-            return {member_id: sight for (key, member_id), sight
-                    in self._sights.items()
-                    if key == vip_id and sight.state != GONE}
+            return {member_id: result for (key, member_id), result
+                    in self._results.items()
+                    if key == vip_id and result.state != GONE}
 
     def read(self, run: str | None, after: int, timeout: float) -> News:
         """Return what changed since, and wait for it if nothing has.
@@ -149,7 +149,7 @@ class Sights:
                     self._wait(after, deadline)
                 finally:
                     self._waiting -= 1
-                # Sights may have been forgotten meanwhile.
+                # Results may have been forgotten meanwhile.
                 is_whole = after < self._floor
             return News(self.run, self._sequence, is_whole, tuple(
                 self._list_all() if is_whole else self._list_after(after)))
@@ -161,14 +161,14 @@ class Sights:
                 return
             self._changed.wait(min(left, _SLICE))
 
-    def _list_all(self) -> list[Sight]:
-        return [sight for sight in self._sights.values()
-                if sight.state != GONE]
+    def _list_all(self) -> list[Result]:
+        return [result for result in self._results.values()
+                if result.state != GONE]
 
-    def _list_after(self, after: int) -> list[Sight]:
+    def _list_after(self, after: int) -> list[Result]:
         found = []
-        for sight in reversed(self._sights.values()):
-            if sight.sequence <= after:
+        for result in reversed(self._results.values()):
+            if result.sequence <= after:
                 break
-            found.append(sight)
+            found.append(result)
         return found[::-1]

@@ -16,14 +16,14 @@ LOG = logging.getLogger(__name__)
 _TRIES = 2
 # The most letters of an error, and of a release in its column.
 _DETAIL, _VERSION = 300, 64
-# Seconds that a look with its other duties may take.
-LONGEST_LOOK = 15
-# Looks that another controller may miss.
-_MISSED_LOOKS = 3
+# Seconds that a round with its other duties may take.
+LONGEST_ROUND = 15
+# Rounds that another controller may miss.
+_MISSED_ROUNDS = 3
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class Answer:
     """The answer of a distributor.
 
     :param problem: why it does not count, or None.
@@ -50,7 +50,7 @@ def ask(distributor, is_full=False):
 
     :param distributor: its client.
     :param is_full: whether to ask for its VIPs, too.
-    :returns: a Seen.
+    :returns: a Answer.
     """
     problem = None
     for _try in range(_TRIES):
@@ -59,11 +59,11 @@ def ask(distributor, is_full=False):
             status = distributor.get_status()
             if status['status'] != distributor_repo.ONLINE:
                 # It may carry no traffic.
-                return Seen(_show(status.get('error')) or
-                            'it does not work')
+                return Answer(_show(status.get('error')) or
+                              'it does not work')
             vips = distributor.list_vips() if is_full else None
             load = status['load']
-            return Seen(
+            return Answer(
                 is_full=bool(load['full'] or load['full_vips'])
                 if load else None,
                 software_version=_show(said['software_version'])[:_VERSION],
@@ -78,7 +78,7 @@ def ask(distributor, is_full=False):
         except (AttributeError, KeyError, TypeError, ValueError) as e:
             problem = (f'Its answer cannot be read ({type(e).__name__}): see '
                        f'whether this release can speak to its release')
-    return Seen(problem)
+    return Answer(problem)
 
 
 def _show(said):
@@ -87,62 +87,62 @@ def _show(said):
         ' '.join(str(said).split()))[1:-1][:_DETAIL]
 
 
-def record(engine, row, seen):
+def record(engine, row, answer):
     """Record whether a distributor answers, and log when that changes.
 
-    :param seen: what ask() returned.
+    :param answer: what ask() returned.
     """
-    if seen.problem:
+    if answer.problem:
         distributor_repo.set_status(engine, row.id, distributor_repo.OFFLINE)
         if row.status == distributor_repo.ONLINE or not row.last_seen:
             LOG.warning('The distributor %s is OFFLINE: %s', row.name,
-                        seen.problem)
+                        answer.problem)
         return
     distributor_repo.set_status(engine, row.id, distributor_repo.ONLINE,
-                                seen.software_version, seen.expires_at)
+                                answer.software_version, answer.expires_at)
     if row.status != distributor_repo.ONLINE:
         LOG.info('The distributor %s is ONLINE%s', row.name,
-                 f', software {seen.software_version}'
-                 if seen.software_version else '')
+                 f', software {answer.software_version}'
+                 if answer.software_version else '')
 
 
 class Recorder:
-    """Records what one process sees of distributors, with every look.
+    """Records what one process hears of distributors, with every round.
 
     Several processes do so, and one may be cut off, which it learns only when
     another one contradicts it. So a silent distributor is OFFLINE at once;
     a process that was contradicted then leaves it ONLINE as long as another
     process reaches it.
 
-    :param interval: seconds between two looks.
+    :param interval: seconds between two rounds.
     """
 
     def __init__(self, engine, interval):
         self._engine = engine
         self._patience = datetime.timedelta(
-            seconds=_MISSED_LOOKS * interval + LONGEST_LOOK)
+            seconds=_MISSED_ROUNDS * interval + LONGEST_ROUND)
         # {id of a distributor that was OFFLINE and that this process has not
         # reached since: whether another process reaches it}.
         self._unreached: dict[str, bool] = {}
 
-    def record(self, row, seen):
+    def record(self, row, answer):
         """Record whether a distributor answers, and log when that changes.
 
         :param row: its row, read before it was asked.
-        :param seen: what ask() returned.
+        :param answer: what ask() returned.
         """
-        if not seen.problem:
+        if not answer.problem:
             self._unreached.pop(row.id, None)
         elif self._is_contradicted(row):
             if not self._unreached[row.id]:
                 LOG.warning('The distributor %s does not answer this '
                             'controller, but answers another one, and stays '
-                            'ONLINE: %s', row.name, seen.problem)
+                            'ONLINE: %s', row.name, answer.problem)
             self._unreached[row.id] = True
             return
         else:
             self._unreached[row.id] = False
-        record(self._engine, row, seen)
+        record(self._engine, row, answer)
 
     def _is_contradicted(self, row):
         return (row.id in self._unreached and

@@ -16,12 +16,12 @@ from oslotest import base
 from octavia_hmsync.distributor import claim_frames
 from octavia_hmsync.distributor import claims
 from octavia_hmsync.distributor import document as doc
-from octavia_hmsync.distributor import look_frames
-from octavia_hmsync.distributor import look_rules
-from octavia_hmsync.distributor import looked_at
-from octavia_hmsync.distributor import looker
 from octavia_hmsync.distributor.ovs import frames
-from octavia_hmsync.distributor import sights as sights_
+from octavia_hmsync.distributor import probe_frames
+from octavia_hmsync.distributor import probe_results as results_
+from octavia_hmsync.distributor import probe_rules
+from octavia_hmsync.distributor import probed_vip
+from octavia_hmsync.distributor import prober
 from octavia_hmsync.distributor import store
 from octavia_hmsync.distributor import vips
 from tests.cloud import process
@@ -32,7 +32,7 @@ from tests.functional.distributor import raw
 VIP_ID = '11111111-1111-4111-8111-111111111111'
 OTHER_ID = '22222222-2222-4222-8222-222222222222'
 OWN, OWN6 = '10.0.0.9', 'fd00::9'
-UP, DOWN = look_rules.UP, look_rules.DOWN
+UP, DOWN = probe_rules.UP, probe_rules.DOWN
 TIMEOUT = 60
 # What Octavia renders for a listener without a pool, and peers.
 HAPROXY = """\
@@ -62,17 +62,17 @@ class Distributor:
     def __init__(self, node, directory):
         self.kept = store.Store(directory, timeout=0)
         self.vips = vips.Vips(self.kept, node.distributor)
-        self.sights = sights_.Sights()
-        self.looker = looker.Looker(self.vips, self.sights, 1, 2,
+        self.results = results_.Results()
+        self.prober = prober.Prober(self.vips, self.results, 1, 2,
                                     patience=10)
 
     def start(self):
         for vip_id in self.vips.list_due():
             self.vips.follow(vip_id)
-        self.looker.start()
+        self.prober.start()
 
     def stop(self):
-        self.looker.stop(10)
+        self.prober.stop(10)
         if self.kept:
             self.kept.close()
             self.kept = None
@@ -81,19 +81,19 @@ class Distributor:
 class Listener(threading.Thread):
     """Somebody who asks for news; .heard is [(when, member, state, error)]."""
 
-    def __init__(self, sights):
+    def __init__(self, results):
         super().__init__(daemon=True)
-        self.sights = sights
+        self.results = results
         self.heard = []
         self.is_over = threading.Event()
 
     def run(self):
         run, sequence = None, 0
         while not self.is_over.is_set():
-            news = self.sights.read(run, sequence, 1)
+            news = self.results.read(run, sequence, 1)
             run, sequence = news.run, news.sequence
             self.heard += [(time.monotonic(), one.member_id, one.state,
-                            one.error) for one in news.sights]
+                            one.error) for one in news.results]
 
     def wait_for(self, member_id, state, since, timeout=waiting.LIMIT):
         """Return the seconds until it was told, and the reason."""
@@ -139,7 +139,7 @@ class TestLooks(base.BaseTestCase):
             self.node, os.path.join(self.directory, 'state'))
         self.distributor.start()
         self.addCleanup(self.distributor.stop)
-        self.listener = Listener(self.distributor.sights)
+        self.listener = Listener(self.distributor.results)
         self.listener.start()
         self.addCleanup(self.listener.stop)
 
@@ -147,14 +147,14 @@ class TestLooks(base.BaseTestCase):
         vip = vip or self.vip
         document = doc.parse({
             **vip.document(self.node).to_dict(),
-            'look': {'addresses': list(addresses), 'ports': ports,
-                     'peers': list(peers)}})
+            'probe': {'addresses': list(addresses), 'ports': ports,
+                      'peers': list(peers)}})
         self.distributor.vips.put(vip.id, document)
         self.node.vswitch.vsctl('set', 'Port', vip.peer, f'tag={vip.tag}')
 
     def get(self, vip_id=VIP_ID):
         return {int(member[-12:]): one.state for member, one in
-                self.distributor.sights.get_of_vip(vip_id).items()}
+                self.distributor.results.get_of_vip(vip_id).items()}
 
     def get_id(self, slot):
         return self.vip.document(self.node).members[slot].id
@@ -181,7 +181,7 @@ class TestLooks(base.BaseTestCase):
         :returns: a list that grows, of (when it began, id of the member).
         """
         noted = []
-        judge = looked_at.LookedAt._judge
+        judge = probed_vip.ProbedVip._judge
 
         def note(subject, current, now):
             noted.extend(
@@ -190,7 +190,7 @@ class TestLooks(base.BaseTestCase):
                 if subject._verdicts[one.member.id].state != DOWN)
             judge(subject, current, now)
 
-        self.patch(looked_at.LookedAt, '_judge', note)
+        self.patch(probed_vip.ProbedVip, '_judge', note)
         return noted
 
     def kill(self, slot):
@@ -229,10 +229,10 @@ class TestLooks(base.BaseTestCase):
 
         def get_error():
             return next((one.error for member, one in
-                         self.distributor.sights.get_of_vip(VIP_ID).items()
+                         self.distributor.results.get_of_vip(VIP_ID).items()
                          if member == self.get_id(3)), None)
 
-        waiting.wait_for(lambda: get_error() == look_rules.FULL,
+        waiting.wait_for(lambda: get_error() == probe_rules.FULL,
                          'it is seen to be full')
         self.assertEqual(UP, self.get()[3])
         began = time.monotonic()
@@ -281,15 +281,15 @@ class TestLooks(base.BaseTestCase):
             one.setblocking(False)
             with contextlib.suppress(BlockingIOError):
                 one.connect((fabric.VIP, fabric.PORT))
-        waiting.wait_for(lambda: look_rules.FULL in {
+        waiting.wait_for(lambda: probe_rules.FULL in {
             one.error for one in
-            self.distributor.sights.get_of_vip(VIP_ID).values()},
+            self.distributor.results.get_of_vip(VIP_ID).values()},
             'it is full')
         begun = time.monotonic()
         os.kill(haproxy.pid, signal.SIGSTOP)
         self.addCleanup(os.kill, haproxy.pid, signal.SIGCONT)
         seconds, error = self.listener.wait_for(self.get_id(4), DOWN, begun)
-        self.assertEqual(look_rules.HANGS, error)
+        self.assertEqual(probe_rules.HANGS, error)
         self.assertEqual({**everybody, 4: DOWN}, self.get())
         begun = time.monotonic()
         os.kill(haproxy.pid, signal.SIGCONT)
@@ -326,14 +326,14 @@ class TestLooks(base.BaseTestCase):
 
     def test_another_one_announces(self):
         """This one is quiet then, and forwards what comes all the same."""
-        self.patch(looked_at, '_SAID_AGAIN', 0)
+        self.patch(probed_vip, '_SAID_AGAIN', 0)
         client, other = (self.make_host(name, number) for name, number in
                          (('client', 20), ('other', 21)))
         document = self.vip.document(self.node)
         self.distributor.vips.put(VIP_ID, doc.parse({
             **document.to_dict(), 'version': document.version + 1,
             'partners': [other.mac],
-            'look': {'addresses': [OWN, OWN6], 'ports': PORTS}}))
+            'probe': {'addresses': [OWN, OWN6], 'ports': PORTS}}))
         self.wait_for(m0=UP, m1=UP, m2=UP)
         fabric.Connection(client).close()
         self.assertTrue(self.ask_arp(client, fabric.VIP))
@@ -361,7 +361,7 @@ class TestLooks(base.BaseTestCase):
         times = []
         for slot in (0, 1):
             seconds, error = self.kill(slot)
-            self.assertEqual(look_rules.SILENT, error)
+            self.assertEqual(probe_rules.SILENT, error)
             times.append(seconds)
         self.wait_for(m0=DOWN, m1=DOWN, m2=UP)
         begun = time.monotonic()
@@ -386,9 +386,9 @@ class TestLooks(base.BaseTestCase):
         self.put(ports=[81])
         waiting.wait_for(
             lambda: set(self.get().values()) == {DOWN}, 'DOWN')
-        self.assertEqual({look_rules.REFUSED}, {
+        self.assertEqual({probe_rules.REFUSED}, {
             one.error for one in
-            self.distributor.sights.get_of_vip(VIP_ID).values()})
+            self.distributor.results.get_of_vip(VIP_ID).values()})
         # The other port again; nobody needed a version for it.
         self.put()
         self.wait_for(m0=UP, m1=UP, m2=UP)
@@ -421,14 +421,14 @@ class TestLooks(base.BaseTestCase):
         self.wait_for(m0=UP, m1=UP, m2=UP)
         self.members[0].namespace.run('ip', 'link', 'set', 'eth0', 'down')
         self.wait_for(m0=DOWN, m1=UP, m2=UP)
-        before = self.distributor.sights.read(None, 0, 0)
+        before = self.distributor.results.read(None, 0, 0)
         self.listener.stop()
         self.distributor.stop()
         self.node.distributor = self.node.make_distributor()
         self.begin()
-        news = self.distributor.sights.read(before.run, before.sequence, 0)
+        news = self.distributor.results.read(before.run, before.sequence, 0)
         self.assertTrue(news.is_whole)
-        self.assertEqual(3, len(news.sights))
+        self.assertEqual(3, len(news.results))
         self.wait_for(m0=DOWN, m1=UP, m2=UP)
 
         self.listener.heard.clear()
@@ -470,11 +470,11 @@ class TestLooks(base.BaseTestCase):
                 number += 1
                 for source in (victim.mac, liar.mac):
                     for port in range(0, 0x8000, 997):
-                        frame = look_frames.Segment(
+                        frame = probe_frames.Segment(
                             source, mac, fabric.VIP, OWN, fabric.PORT,
                             0x8000 + (port + number) % 0x8000, number,
                             number * 7919,
-                            look_frames.SYN | look_frames.ACK).to_frame()
+                            probe_frames.SYN | probe_frames.ACK).to_frame()
                         with contextlib.suppress(OSError):
                             tap.send(frame)
                             sent.append(1)
@@ -497,9 +497,9 @@ class TestLooks(base.BaseTestCase):
         # the first one may have begun a moment ago.
         quiet = self.useFixture(raw.Tap(liar))
         found = [segment for frame in quiet.hear(seconds=3)
-                 if (segment := look_frames.parse(frame))]
-        looks = sum(one.flags == look_frames.SYN for one in found)
-        resets = sum(bool(one.flags & look_frames.RST) for one in found)
+                 if (segment := probe_frames.parse(frame))]
+        looks = sum(one.flags == probe_frames.SYN for one in found)
+        resets = sum(bool(one.flags & probe_frames.RST) for one in found)
         self.assertLessEqual(resets, looks + 1)
         self.wait_for(m0=DOWN, m1=UP, m2=UP)
         self.assertEqual(third.mac, self.members[2].mac)
@@ -528,7 +528,7 @@ class TestLooks(base.BaseTestCase):
         self.wait_for(m0=UP, m1=DOWN, m2=UP)
         self.assertEqual({None, claims.CLAIMS}, {
             one.error for one in
-            self.distributor.sights.get_of_vip(VIP_ID).values()})
+            self.distributor.results.get_of_vip(VIP_ID).values()})
         # It serves what it has.
         self.assertEqual({'m0', 'm1', 'm2'}, {
             fabric.Connection(client).member for _ in range(60)})
@@ -574,14 +574,14 @@ class TestLooks(base.BaseTestCase):
         for target in (self.vip, other):
             mac = target.document(self.node).port.mac
             for port in range(0x8000, 0x8000 + 300):
-                frame = look_frames.Segment(
+                frame = probe_frames.Segment(
                     self.members[0].mac, mac, fabric.VIP, OWN, 4711, port, 1,
-                    2, look_frames.SYN | look_frames.ACK).to_frame()
+                    2, probe_frames.SYN | probe_frames.ACK).to_frame()
                 liar.send(frame)
                 marked.append(frame)
         for tap in taps:
             for frame in tap.hear(seconds=2):
-                found = look_frames.parse(frame)
+                found = probe_frames.parse(frame)
                 self.assertNotEqual(4711, found and found.source_port)
                 self.assertNotEqual(4711, found and found.target_port)
                 self.assertNotIn(raw.mac(self.members[0].mac), frame)

@@ -6,8 +6,8 @@ See ``tests.db_cases.calls``.
 """
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
-from octavia_hmsync.cluster.db import look as look_repo
 from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import member_facts as facts_repo
 from octavia_hmsync.cluster.db import tls as tls_repo
 from octavia_hmsync.cluster.db import traffic as traffic_repo
 from tests.db_cases.cluster import calls as cluster_calls
@@ -22,7 +22,7 @@ def _call(function):
     return add
 
 
-class LookCalls(cluster_calls.ClusterCalls):
+class MemberFactsCalls(cluster_calls.ClusterCalls):
 
     @_call(cluster_repo.notice)
     def notice(self):
@@ -32,7 +32,7 @@ class LookCalls(cluster_calls.ClusterCalls):
     def set_ports(self):
         return self._make(), [80, 443]
 
-    @_call(look_repo.get_ports)
+    @_call(facts_repo.get_ports)
     def get_ports(self):
         lb_id = self.records.add_load_balancer('ACTIVE_ACTIVE')
         self.records.add_listener(lb_id)
@@ -41,7 +41,7 @@ class LookCalls(cluster_calls.ClusterCalls):
         cluster_repo.set_status(self.engine, 'cluster1', 'ACTIVE')
         return ()
 
-    @_call(look_repo.get_connections)
+    @_call(facts_repo.get_connections)
     def get_connections(self):
         self._make()
         member_repo.set_state(self.engine, 'member1', ('ACTIVE',), 'DRAINING')
@@ -64,7 +64,7 @@ class LookCalls(cluster_calls.ClusterCalls):
         self._make()
         return ()
 
-    @_call(look_repo.forget_connections)
+    @_call(facts_repo.forget_connections)
     def forget_connections(self):
         self._make()
         member_repo.record(self.engine, 'member1', connections=5)

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A look at one member: its frames, and what answers them. Pure."""
+"""A probe of one member: its frames, and what answers them. Pure."""
 
 from collections import abc
 import dataclasses
 
 from octavia_hmsync.distributor import document as doc
-from octavia_hmsync.distributor import look_frames
-from octavia_hmsync.distributor import look_rules
+from octavia_hmsync.distributor import probe_frames
+from octavia_hmsync.distributor import probe_rules
 
 
 @dataclasses.dataclass
 class Try:
-    """A look at one member, in progress.
+    """A probe of one member, in progress.
 
     :ivar member: its document.Member.
-    :ivar pair: the addresses, a document.LookPair.
+    :ivar pair: the addresses, a document.ProbePair.
     :ivar mac: MAC address of the distributor.
-    :ivar port: the port to look at.
+    :ivar port: the port to probe.
     :ivar own_port: source port of the SYN; an ACK comes from the next one.
     :ivar sequence: a secret that only this member gets.
     :ivar number: another secret, for an ACK outside of any connection, or
@@ -29,59 +29,59 @@ class Try:
     """
 
     member: doc.Member
-    pair: doc.LookPair
+    pair: doc.ProbePair
     mac: str
     port: int
     own_port: int
     sequence: int
     number: int | None = None
     is_done: bool = False
-    error: str | None = look_rules.SILENT
+    error: str | None = probe_rules.SILENT
 
     def make_frames(self) -> abc.Iterator[bytes]:
         """Return the frames to send."""
-        syn = look_frames.Segment(
+        syn = probe_frames.Segment(
             self.mac, str(self.member.mac), self.pair.own, self.pair.vip,
-            self.own_port, self.port, self.sequence, 0, look_frames.SYN)
+            self.own_port, self.port, self.sequence, 0, probe_frames.SYN)
         yield syn.to_frame()
         if self.number is not None:
             yield dataclasses.replace(
                 syn, source_port=self.own_port + 1, acknowledged=self.number,
-                flags=look_frames.ACK).to_frame()
+                flags=probe_frames.ACK).to_frame()
 
-    def take(self, answer: look_frames.Segment) -> bytes | None:
+    def take(self, answer: probe_frames.Segment) -> bytes | None:
         """Take a segment of the member, if it is an answer.
 
-        :returns: the frame to send back, once for each look.
+        :returns: the frame to send back, once for each probe.
         """
         if self.is_done:
             return None
         if self._is_sign_of_life(answer):
             # It may still answer the SYN.
-            self.error = look_rules.FULL
+            self.error = probe_rules.FULL
         if not self._is_answer(answer):
             return None
-        if answer.flags & look_frames.RST:
-            self.is_done, self.error = True, look_rules.REFUSED
+        if answer.flags & probe_frames.RST:
+            self.is_done, self.error = True, probe_rules.REFUSED
             return None
-        if answer.flags & look_frames.SYN:
+        if answer.flags & probe_frames.SYN:
             self.is_done, self.error = True, None
-            return look_frames.make_reset(answer).to_frame()
+            return probe_frames.make_reset(answer).to_frame()
         return None
 
-    def _is_answer(self, answer: look_frames.Segment) -> bool:
+    def _is_answer(self, answer: probe_frames.Segment) -> bool:
         return bool(
-            answer.flags & look_frames.ACK and
+            answer.flags & probe_frames.ACK and
             answer.acknowledged == (self.sequence + 1) % 2 ** 32 and
             self._is_between(answer, self.own_port))
 
-    def _is_sign_of_life(self, answer: look_frames.Segment) -> bool:
+    def _is_sign_of_life(self, answer: probe_frames.Segment) -> bool:
         return bool(
-            self.number is not None and answer.flags & look_frames.RST and
+            self.number is not None and answer.flags & probe_frames.RST and
             answer.sequence == self.number and
             self._is_between(answer, self.own_port + 1))
 
-    def _is_between(self, answer: look_frames.Segment, own_port: int) -> bool:
+    def _is_between(self, answer: probe_frames.Segment, own_port: int) -> bool:
         return (
             answer.target_mac == self.mac and
             (answer.source, answer.target) == (

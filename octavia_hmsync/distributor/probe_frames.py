@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Frames of a look at a TCP port: a SYN, and a RST for its answer. Pure.
+"""Frames of a probe of a TCP port: a SYN, and a RST for its answer. Pure.
 
 At a listener's port the member never gets a whole connection: the RST comes
 before haproxy hears of it.

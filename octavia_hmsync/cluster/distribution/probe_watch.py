@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Records what distributors see of members.
+"""Records the results of distributors' probes of members.
 
 A thread for each distributor asks for news and waits for them; many
 distributors share threads, and are asked in turn. Several controllers may do
@@ -16,7 +16,7 @@ from oslo_log import log as logging
 
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 from octavia_hmsync import periodic
@@ -30,7 +30,7 @@ _WAIT, _SHORT_WAIT = 20, 2
 # at that distributor.
 _PAUSE = 1
 # Seconds before a silent distributor is asked again, doubled each time. Both
-# are short: its old sights count again as soon as it answers other questions.
+# are short: its old probes count again as soon as it answers other questions.
 _FIRST_PAUSE, _LAST_PAUSE = 1, 5
 # Seconds before one is that speaks another version of the API.
 _OTHER_PAUSE = 60
@@ -39,7 +39,7 @@ _LONGEST = 200
 # Threads, at most.
 _MOST = 64
 
-_STATES = (sight_repo.UP, sight_repo.DOWN)
+_STATES = (probe_repo.UP, probe_repo.DOWN)
 _NOTHING = ('UNKNOWN', 'GONE')
 
 
@@ -47,18 +47,18 @@ def read(news):
     """Read the news of a distributor. Pure.
 
     :param news: its answer.
-    :returns: {(id of a cluster, id of an amphora or member): Look}, None
-              instead of a Look if nothing is seen.
+    :returns: {(id of a cluster, id of an amphora or member): Result}, None
+              instead of a Result if nothing is seen.
     :raises ValueError: if it cannot be read.
     """
     found = {}
     try:
-        for one in news['sights']:
+        for one in news['probes']:
             state, error = one['state'], one.get('error')
             if state not in (*_STATES, *_NOTHING):
                 raise ValueError(f'the state {str(state)[:_LONGEST]!a}')
             found[str(one['vip']), str(one['member'])] = (
-                None if state in _NOTHING else sight_repo.Look(
+                None if state in _NOTHING else probe_repo.Result(
                     state, None if error is None else
                     ascii(str(error))[1:-1][:_LONGEST]))
     except (KeyError, TypeError, AttributeError) as e:
@@ -124,64 +124,66 @@ class Watcher:
     def _hear(self, wait):
         begun = time.monotonic()
         try:
-            news = self._client_of(self.distributor.url).get_sights(
+            news = self._client_of(self.distributor.url).get_probes(
                 self._run, self._sequence, 0 if self._run is None else wait)
-            seen = read(news)
+            told = read(news)
             is_whole = bool(news['whole'])
             if not isinstance(news['run'], str) or (
                     type(news['sequence']) is not int):
                 raise ValueError('its run or sequence is none')
         except (exceptions.DistributorOtherVersion, ValueError):
-            # Its earlier sights may be out of date.
-            sight_repo.forget(self._engine, self.distributor.id)
+            # Its earlier probes may be out of date.
+            probe_repo.forget(self._engine, self.distributor.id)
             self._run = None
             raise
         if self._stopping.is_set():
             return 0
-        if self._record(seen, is_whole):
+        if self._record(told, is_whole):
             self._wake()
         self._run, self._sequence = news['run'], news['sequence']
         is_early = time.monotonic() - begun < _PAUSE
-        return _PAUSE if is_early and (is_whole or not seen) else 0
+        return _PAUSE if is_early and (is_whole or not told) else 0
 
-    def _record(self, seen, is_whole):
+    def _record(self, told, is_whole):
         """Record what is seen.
 
         :returns: whether anything changed.
         """
         distributor_id = self.distributor.id
-        ids = self._find(seen, is_whole)
-        looks = {ids[key]: look for key, look in seen.items() if key in ids}
-        nothing = {member_id for member_id, look in looks.items()
-                   if look is None}
+        ids = self._find(told, is_whole)
+        results = {ids[key]: result for key, result in told.items()
+                   if key in ids}
+        nothing = {member_id for member_id, result in results.items()
+                   if result is None}
         if is_whole:
-            nothing |= set(sight_repo.get_of_observer(
-                self._engine, distributor_id)) - set(looks)
-        forgotten = sight_repo.forget(
+            nothing |= set(probe_repo.get_of_observer(
+                self._engine, distributor_id)) - set(results)
+        forgotten = probe_repo.forget(
             self._engine, distributor_id, nothing) if nothing else 0
-        changed = sight_repo.record(self._engine, distributor_id, {
-            member_id: look for member_id, look in looks.items() if look})
+        changed = probe_repo.record(self._engine, distributor_id, {
+            member_id: result for member_id, result in results.items()
+            if result})
         if changed or forgotten:
             LOG.info('The distributor %s sees %d members differently now',
                      self.distributor.name, len(changed) + forgotten)
         return bool(changed or forgotten)
 
-    def _find(self, seen, is_whole):
+    def _find(self, told, is_whole):
         """Return {(id of a cluster, id of its amphora): id of the member}."""
-        if not seen:
+        if not told:
             return {}
         if is_whole:
             members = member_repo.get_all(self._engine)
         else:
             members = [member for cluster_id in sorted({key[0] for key
-                                                        in seen})
+                                                        in told})
                        for member in member_repo.get_of_cluster(
                            self._engine, cluster_id)]
         return {(member.cluster_id, member.amphora_id or member.id):
                 member.id for member in members}
 
 
-class SightWatch:
+class ProbeWatch:
     """Keeps a Watcher for each distributor; run_once() updates the list.
 
     :param client_of: returns the client for the URL of a distributor.
@@ -223,7 +225,7 @@ class SightWatch:
             self._changed.notify_all()
         if len(rows) > max(before, _MOST):
             LOG.info('%d distributors share %d threads: it takes up to %d s '
-                     'until their sights are recorded', len(rows), _MOST,
+                     'until their probes are recorded', len(rows), _MOST,
                      _SHORT_WAIT * -(-len(rows) // _MOST))
 
     def _add(self, watcher, pause):
@@ -235,7 +237,7 @@ class SightWatch:
         for number in range(len(self._threads),
                             min(len(self._watchers), _MOST)):
             thread = threading.Thread(target=self._loop, daemon=True,
-                                      name=f'hmsync-sights-{number}')
+                                      name=f'hmsync-probes-{number}')
             self._threads.append(thread)
             thread.start()
 
@@ -277,5 +279,5 @@ class SightWatch:
 
 
 def make(distributors, engine, wake):
-    """Make the SightWatch of a process."""
-    return SightWatch(engine, distributors.client_of, wake)
+    """Make the ProbeWatch of a process."""
+    return ProbeWatch(engine, distributors.client_of, wake)

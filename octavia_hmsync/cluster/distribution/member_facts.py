@@ -2,7 +2,7 @@
 
 """What distributors and controllers tell each other about members.
 
-The ports at which distributors look, and the number of open connections of
+The ports at which distributors probe, and the number of open connections of
 members that drain.
 """
 
@@ -14,8 +14,8 @@ from oslo_log import log as logging
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
-from octavia_hmsync.cluster.db import look as look_repo
 from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import member_facts as facts_repo
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
 
@@ -58,7 +58,7 @@ def parse_ports(text: str | None) -> set[int]:
 
 
 def record_ports(engine: typing.Any) -> int:
-    """Correct the recorded ports at which distributors look at members.
+    """Correct the recorded ports at which distributors probe members.
 
     A process may have died before it did.
 
@@ -66,7 +66,7 @@ def record_ports(engine: typing.Any) -> int:
     """
     changed = [
         cluster_id for cluster_id, (recorded, ports)
-        in look_repo.get_ports(engine).items()
+        in facts_repo.get_ports(engine).items()
         if format_ports(ports) != (recorded or '') and
         cluster_repo.set_ports(engine, cluster_id, ports)]
     return len(changed)
@@ -88,7 +88,7 @@ def count_connections(
     :param interval: seconds between two heartbeats.
     :returns: {id of a member: the number}, None if not known.
     """
-    rows = look_repo.get_connections(engine, interval + _MARGIN)
+    rows = facts_repo.get_connections(engine, interval + _MARGIN)
     unsure = {row.cluster_id for row in rows.values() if not row.told}
     pins = {cluster_id: _read_pins(engine, client_of, cluster_id)
             for cluster_id in unsure}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The thread that looks at the members of all VIPs.
+"""The thread that probes the members of all VIPs.
 
 It works in ticks, because ovs-vswitchd wakes up for each message, and then
 goes through all of its bridges.
@@ -15,9 +15,9 @@ import zlib
 
 from oslo_log import log as logging
 
-from octavia_hmsync.distributor import looked_at
 from octavia_hmsync.distributor import losses
-from octavia_hmsync.distributor import sights as sights_
+from octavia_hmsync.distributor import probe_results as results_
+from octavia_hmsync.distributor import probed_vip
 from octavia_hmsync.distributor import vips as vips_
 from octavia_hmsync import exceptions
 
@@ -32,29 +32,29 @@ _PAUSE = 5
 _SILENCE = 60
 
 
-class Looker:
-    """Looks at members, after start().
+class Prober:
+    """Probes members, after start().
 
-    :param sights: records the results, a sights.Sights.
-    :param interval: seconds between two looks at a member; 0 for no looks.
+    :param results: records the results, a probe_results.Results.
+    :param interval: seconds between two probes of a member; 0 for no probes.
     :param misses: after how many in a row without an answer one is DOWN.
     :param clock: seconds.
     :param patience: seconds without any answer after which a haproxy hangs;
                      0 to ask no haproxy.
     """
 
-    def __init__(self, vips: vips_.Vips, sights: sights_.Sights,
+    def __init__(self, vips: vips_.Vips, results: results_.Results,
                  interval: float, misses: int,
                  clock: abc.Callable[[], float] = time.monotonic,
                  patience: float = 0) -> None:
         self._vips = vips
-        self._sights = sights
+        self._results = results
         self._interval = interval
         self._misses = misses
         self._patience = patience
         self._clock = clock
         self._losses = losses.Losses(vips.count_lost, interval, clock)
-        self._looked_at: dict[str, looked_at.LookedAt] = {}
+        self._probed: dict[str, probed_vip.ProbedVip] = {}
         self._may_begin: dict[str, bool] = {}
         # {VIP: (version, left-out members)}, as given to the data plane.
         self._left_out: dict[str, tuple[
@@ -67,13 +67,13 @@ class Looker:
         self._ticks = 0
         self._said = -math.inf
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name='looker',
+        self._thread = threading.Thread(target=self._run, name='prober',
                                         daemon=True)
 
     def start(self) -> None:
         """Start the thread, if it has something to do.
 
-        From then on each member to look at has a sight, at first UNKNOWN.
+        From then on each member to probe has a result, at first UNKNOWN.
         """
         if self._interval:
             self._follow()
@@ -91,11 +91,11 @@ class Looker:
                 try:
                     self.tick()
                 except Exception:
-                    LOG.exception('Members could not be looked at. That goes '
+                    LOG.exception('Members could not be probed. That goes '
                                   'on in %s s.', _PAUSE)
                     self._stopping.wait(_PAUSE)
         finally:
-            for one in self._looked_at.values():
+            for one in self._probed.values():
                 one.hang_up()
             self._selector.close()
 
@@ -105,7 +105,7 @@ class Looker:
         if self._ticks % _FOLLOW == 0:
             self._follow()
         self._ticks += 1
-        for vip_id, one in self._looked_at.items():
+        for vip_id, one in self._probed.items():
             try:
                 one.step(self._clock(), self._vips.dial,
                          self._may_begin[vip_id])
@@ -120,7 +120,7 @@ class Looker:
         self._paused.clear()
         self._hear(end)
 
-    def _leave_out(self, vip_id: str, one: looked_at.LookedAt) -> None:
+    def _leave_out(self, vip_id: str, one: probed_vip.ProbedVip) -> None:
         version, told = self._left_out.get(vip_id, (None, frozenset()))
         # A newer version starts without left-out members.
         if one.left_out != (told if version == one.version else frozenset()):
@@ -128,25 +128,25 @@ class Looker:
         self._left_out[vip_id] = one.version, one.left_out
 
     def _follow(self) -> None:
-        there = self._vips.list_looked_at()
-        for vip_id in set(self._looked_at) - set(there):
-            one = self._looked_at.pop(vip_id)
+        there = self._vips.list_probed()
+        for vip_id in set(self._probed) - set(there):
+            one = self._probed.pop(vip_id)
             self._left_out.pop(vip_id, None)
             one.end()
             self._watch(vip_id, one)
         for vip_id, (document, is_in_force) in there.items():
-            if vip_id not in self._looked_at:
+            if vip_id not in self._probed:
                 # Spread VIPs over the interval after a start.
                 slot = zlib.crc32(vip_id.encode()) % _TICKS
-                self._looked_at[vip_id] = looked_at.LookedAt(
-                    vip_id, self._sights, self._interval, self._misses,
+                self._probed[vip_id] = probed_vip.ProbedVip(
+                    vip_id, self._results, self._interval, self._misses,
                     self._clock() + slot * self._interval / _TICKS,
                     self._vips.announce, self._losses.are_recent,
                     self._vips.leave, self._patience)
-            self._looked_at[vip_id].follow(document, self._clock())
+            self._probed[vip_id].follow(document, self._clock())
             self._may_begin[vip_id] = is_in_force
 
-    def _watch(self, vip_id: str, one: looked_at.LookedAt) -> None:
+    def _watch(self, vip_id: str, one: probed_vip.ProbedVip) -> None:
         """Register the present line of a VIP with the selector."""
         before = self._lines.get(vip_id)
         if before is one.line:
@@ -171,7 +171,7 @@ class Looker:
                 self._hear_one(key.data)
 
     def _hear_one(self, vip_id: str) -> None:
-        one = self._looked_at[vip_id]
+        one = self._probed[vip_id]
         try:
             is_more = one.hear(self._clock())
         except exceptions.VswitchUnavailable as e:
@@ -179,12 +179,12 @@ class Looker:
             is_more = False
         self._watch(vip_id, one)
         if is_more and one.line is not None:
-            # One VIP's frames must not keep the others from their looks.
+            # One VIP's frames must not keep the others from their probes.
             self._selector.unregister(one.line)
             self._paused.add(vip_id)
 
     def _say(self, problem: str) -> None:
-        # The restorer repairs Open vSwitch; here it explains missing looks.
+        # The restorer repairs Open vSwitch; here it explains missing probes.
         if self._clock() - self._said > _SILENCE:
             self._said = self._clock()
-            LOG.info('Members are not looked at everywhere: %s', problem)
+            LOG.info('Members are not probed everywhere: %s', problem)
