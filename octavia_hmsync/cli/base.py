@@ -85,7 +85,7 @@ class DatabaseMixin(command.Command):
     # Why a command failed that raises nothing, or None.
     order_error: str | None = None
     # The engine and the order that is recorded, of a command that is one.
-    _order: typing.Any = None
+    _recorded: typing.Any = None
 
     def run(self, parsed_args):
         """Run the command; any error becomes one line."""
@@ -124,15 +124,15 @@ class DatabaseMixin(command.Command):
 
     def record_order(self, engine):
         """Record this run, if it changes something, before it does so."""
-        if self._order is None and self.is_order(self._parsed_args):
+        if self._recorded is None and self.is_order(self._parsed_args):
             new = self.make_order()
             order_repo.add(engine, new)
-            self._order = engine, new
+            self._recorded = engine, new
 
     def _finish_order(self, error):
-        if self._order is None:
+        if self._recorded is None:
             return
-        (engine, new), self._order = self._order, None
+        (engine, new), self._recorded = self._recorded, None
         try:
             order_repo.finish(engine, new.id,
                               error and types.storable(error))
