@@ -26,6 +26,11 @@ Lister = plain.Lister
 ShowOne = plain.ShowOne
 positive_seconds = plain.positive_seconds
 positive_number = plain.positive_number
+add_long = plain.add_long
+is_long = plain.is_long
+add_paging = plain.add_paging
+take_page = plain.take_page
+describe_no_marker = plain.describe_no_marker
 
 # Errors that are reported in one line, without a traceback.
 REPORTED_ERRORS = (exceptions.HMSyncException, *api.ERRORS, cfg.Error,
@@ -202,60 +207,6 @@ def format_time(value):
     return value.isoformat(timespec='seconds') if value else None
 
 
-def add_long(parser, columns):
-    """Add the option --long, for more columns of a list.
-
-    :param parser: the parser of a cliff lister.
-    :param columns: names of these columns.
-    """
-    parser.add_argument(
-        '--long', action='store_true',
-        help=f'show {", ".join(columns)}, too; -c with one of these does so '
-             f'as well')
-
-
-def is_long(parsed_args, columns):
-    """Tell whether a list has the columns of --long; see add_long()."""
-    return parsed_args.long or bool(set(parsed_args.columns) & set(columns))
-
-
-def add_paging(parser, metavar, limit=None):
-    """Add the options --limit and --marker of a list; see take_page().
-
-    :param metavar: what a row of the list is.
-    :param limit: the default of --limit; None for all.
-    """
-    parser.add_argument(
-        '--limit', type=positive_number, metavar='<number>', default=limit,
-        help=f'no more than so many (default: {limit or "all"})')
-    parser.add_argument(
-        '--marker', metavar=metavar,
-        help='only those behind this one: the first column of the last row '
-             'of the page before')
-
-
-def take_page(rows, parsed_args):
-    """Return the rows behind --marker, and no more than --limit.
-
-    :param rows: all rows; their first column tells them apart.
-    :raises NotPossible: if none is that of --marker.
-    """
-    marker = parsed_args.marker
-    if marker is not None:
-        places = [place for place, row in enumerate(rows)
-                  if str(row[0]) == marker]
-        if not places:
-            raise exceptions.NotPossible(describe_no_marker(marker))
-        rows = rows[places[-1] + 1:]
-    return rows[:parsed_args.limit]
-
-
-def describe_no_marker(marker):
-    """Report that --marker names nothing in the list."""
-    return (f'{marker} is not in this list: give --marker the first column '
-            f'of the last row of the page before, or begin anew without it.')
-
-
 class ListCommand(DatabaseMixin, plain.Lister):
     """A list: its last columns with --long only, and by page.
 
@@ -305,6 +256,8 @@ class Change(DatabaseMixin):
 
     # What --dry-run tells.
     DRY_RUN = 'whether it could be done'
+    # Whether --reason must be given.
+    NEEDS_REASON = False
     # When --wait returns; None where nothing is left to wait for.
     WAIT: str | None = None
     # The default of --timeout, seconds; None for ever.
@@ -315,7 +268,7 @@ class Change(DatabaseMixin):
     def get_parser(self, prog_name):
         """Add --dry-run, and --wait with --timeout."""
         parser = super().get_parser(prog_name)
-        add_dry_run(parser, self.DRY_RUN)
+        add_dry_run(parser, self.DRY_RUN, self.NEEDS_REASON)
         if self.WAIT:
             parser.add_argument('--wait', action='store_true',
                                 help=f'return when {self.WAIT}')

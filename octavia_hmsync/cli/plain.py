@@ -7,6 +7,8 @@ import argparse
 from cliff import lister
 from cliff import show
 
+from octavia_hmsync import exceptions
+
 # Some 30 years, which every date and clock can represent.
 _LONGEST = 10 ** 9
 
@@ -70,3 +72,57 @@ def add_dry_run(parser, text):
     """
     parser.add_argument('--dry-run', action='store_true',
                         help=f'change nothing, only tell {text}')
+
+
+def add_long(parser, columns):
+    """Add the option --long, for more columns of a list.
+
+    :param parser: the parser of a cliff lister.
+    :param columns: names of these columns.
+    """
+    parser.add_argument(
+        '--long', action='store_true',
+        help=f'show {", ".join(columns)}, too; -c with one of these does so '
+             f'as well')
+
+
+def is_long(parsed_args, columns):
+    """Tell whether a list has the columns of --long; see add_long()."""
+    return parsed_args.long or bool(set(parsed_args.columns) & set(columns))
+
+
+def add_paging(parser, metavar, limit=None):
+    """Add the options --limit and --marker of a list; see take_page().
+
+    :param metavar: what a row of the list is.
+    :param limit: the default of --limit; None for all.
+    """
+    parser.add_argument(
+        '--limit', type=positive_number, metavar='<number>', default=limit,
+        help=f'no more than so many (default: {limit or "all"})')
+    parser.add_argument(
+        '--marker', metavar=metavar,
+        help='only those behind this one: the first column of the last row '
+             'of the page before')
+
+
+def take_page(rows, parsed_args):
+    """Return the rows behind --marker, and no more than --limit.
+
+    :param rows: all rows; their first column tells them apart.
+    :raises NotPossible: if none is that of --marker.
+    """
+    marker = parsed_args.marker
+    if marker is not None:
+        places = [place for place, row in enumerate(rows)
+                  if str(row[0]) == marker]
+        if not places:
+            raise exceptions.NotPossible(describe_no_marker(marker))
+        rows = rows[places[-1] + 1:]
+    return rows[:parsed_args.limit]
+
+
+def describe_no_marker(marker):
+    """Report that --marker names nothing in the list."""
+    return (f'{marker} is not in this list: give --marker the first column '
+            f'of the last row of the page before, or begin anew without it.')

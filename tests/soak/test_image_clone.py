@@ -101,10 +101,10 @@ class TestImageClone(base.BaseTestCase):
 
         made = self.clone('create', source.id)
         self.assertEqual(('READY', source.id),
-                         (made['phase'], made['source']))
+                         (made['phase'], made['loadbalancer_id']))
         self.assertEqual([newer.id], [
             each.image_id for each in
-            self.api.amphorae(loadbalancer_id=made['clone'])])
+            self.api.amphorae(loadbalancer_id=made['clone_id'])])
         self.assertEqual(made, {**self.clone('create', 'web'),
                                 'members_up': made['members_up']})
         self.assertEqual({source.vip_address}, self.leads_to(floating_ips))
@@ -112,11 +112,11 @@ class TestImageClone(base.BaseTestCase):
         row = self.clone('switch', 'web', '--timeout', '120')
         self.assertEqual('SWITCHED', row['phase'])
         self.assertEqual('3/3', row['members_up'])
-        self.assertEqual({made['vip']}, self.leads_to(floating_ips))
+        self.assertEqual({made['vip_address']}, self.leads_to(floating_ips))
         self.assertEqual({'OK'}, {each['result'] for each in
                                   self.clone('check', 'web')})
         self.assertEqual({'member1', 'member2'}, {
-            self.client.get(made['vip']) for _number in range(6)})
+            self.client.get(made['vip_address']) for _number in range(6)})
 
         self.assertEqual('READY', self.clone('back', 'web')['phase'])
         self.assertEqual({source.vip_address}, self.leads_to(floating_ips))
@@ -124,6 +124,6 @@ class TestImageClone(base.BaseTestCase):
         self.assertEqual('RETIRED', self.clone(
             'retire', 'web', '--timeout', '120')['phase'])
         left, = self.api.load_balancers()
-        self.assertEqual((made['clone'], ['shop']), (left.id, left.tags))
+        self.assertEqual((made['clone_id'], ['shop']), (left.id, left.tags))
         self.assertEqual([], self.clone('list'))
-        self.assertEqual({made['vip']}, self.leads_to(floating_ips))
+        self.assertEqual({made['vip_address']}, self.leads_to(floating_ips))

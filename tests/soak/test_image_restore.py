@@ -54,7 +54,7 @@ class RestoreTestCase(base.BaseTestCase):
         found = json.loads(self.cloud.command(
             'octavia-hmsync', 'image', 'restore', self.lb.id, '-f', 'json',
             *argv))
-        return {(row['amphora'], row['check']): row['result']
+        return {(row['amphora_id'], row['check']): row['result']
                 for row in found}
 
     def assertRefused(self, words, *argv):

@@ -17,7 +17,10 @@ from octavia_hmsync.image.clone import diff
 from octavia_hmsync.image.clone import preflight
 from octavia_hmsync.image.clone import rules
 
-_COLUMNS = ('source', 'clone', 'vip', 'floating_ips', 'members_up', 'phase')
+_COLUMNS = ('loadbalancer_id', 'clone_id', 'vip_address', 'floating_ips',
+            'members_up', 'phase')
+# Of a list, which has the others with --long.
+_SHORT = ('clone_id', 'phase', 'floating_ips')
 # Seconds to wait for a load balancer that is PENDING.
 _BUILD = 600
 
@@ -212,7 +215,7 @@ class SwitchClone(_CloneMixin, plain.ShowOne):
         cloner = self.open(parsed_args)
         pair, moves = switcher.Switcher(cloner).switch(
             parsed_args.load_balancer, parsed_args.timeout,
-            parsed_args.allow_differences, parsed_args.dry_run)
+            parsed_args.allow_differences, parsed_args.dry_run, self.tell)
         self.tell_moves(moves, parsed_args.dry_run)
         return _COLUMNS, _row(cloner.get_pair(pair.clone.id))
 
@@ -282,6 +285,18 @@ class ListClones(_CloneMixin, plain.Lister):
 
     takes_one = False
 
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        plain.add_long(parser, [name for name in _COLUMNS
+                                if name not in _SHORT])
+        plain.add_paging(parser, '<clone-id>')
+        return parser
+
     def take_action(self, parsed_args):
-        return _COLUMNS, [_row(pair) for pair in
-                          self.open(parsed_args).get_pairs()]
+        rows = plain.take_page([
+            (pair.clone.id, _row(pair))
+            for pair in self.open(parsed_args).get_pairs()], parsed_args)
+        names = (_COLUMNS if plain.is_long(parsed_args, set(_COLUMNS) -
+                                           set(_SHORT)) else _SHORT)
+        return names, [tuple(row[_COLUMNS.index(name)] for name in names)
+                       for _id, row in rows]

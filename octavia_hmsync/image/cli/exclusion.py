@@ -4,8 +4,6 @@
 
 import uuid
 
-from cliff import command
-
 from octavia_hmsync.cli import base
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.cli import selectors
@@ -15,18 +13,14 @@ from octavia_hmsync.sync.cli import load_balancers
 _KINDS = {kind.lower().replace('_', '-'): kind
           for kind in exclusion_repo.KINDS}
 _LONGEST = 255
-_COLUMNS = ('kind', 'value', 'name', 'loadbalancers', 'reason')
-_LONG_COLUMNS = ('created_at', 'expires_at')
 # Any tag will do: it may be given to load balancers later.
 _FINDERS = {exclusion_repo.PROJECT: selectors.find_project,
             exclusion_repo.FLAVOR: selectors.find_flavor,
             exclusion_repo.ZONE: selectors.find_zone}
 
 
-class _ExclusionCommand(base.DatabaseMixin, command.Command):
+class _ExclusionCommand(base.Change):
     """For commands on one exclusion."""
-
-    needs_reason = False
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -37,12 +31,7 @@ class _ExclusionCommand(base.DatabaseMixin, command.Command):
             help='name or id of the load balancer, project or flavor; a tag '
                  'of load balancers; the name of an availability zone of '
                  'Octavia')
-        base.add_dry_run(parser, 'whether it could be done',
-                         self.needs_reason)
         return parser
-
-    def say(self, text):
-        self.app.stdout.write(f'{text}\n')
 
 
 class AddExclusion(_ExclusionCommand):
@@ -53,7 +42,7 @@ class AddExclusion(_ExclusionCommand):
     end.
     """
 
-    needs_reason = True
+    NEEDS_REASON = True
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -121,24 +110,19 @@ class RemoveExclusion(_ExclusionCommand):
         self.say(f'Rollouts {would} {exact[0].label} alone no more.')
 
 
-class ListExclusions(base.DatabaseMixin, base.Lister):
+class ListExclusions(base.ListCommand):
     """List the load balancers that are excluded from rollouts, and why.
 
     loadbalancers tells how many an exclusion leaves alone now.
     """
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        base.add_long(parser, _LONG_COLUMNS)
-        return parser
+    COLUMNS = ('value', 'kind', 'name', 'loadbalancers', 'reason')
+    LONG_COLUMNS = ('created_at', 'expires_at')
+    METAVAR = '<value>'
 
-    def take_action(self, parsed_args):
-        _conf, engine = self.open_database()
-        rows = [(e.kind, e.value, e.name,
+    def read(self, _conf, engine, _parsed_args):
+        return [(e.value, e.kind, e.name,
                  exclusion_repo.count(engine, e.kind, e.value), e.reason,
                  base.format_time(e.created_at),
                  base.format_time(e.expires_at))
                 for e in exclusion_repo.get_all(engine)]
-        if base.is_long(parsed_args, _LONG_COLUMNS):
-            return (*_COLUMNS, *_LONG_COLUMNS), rows
-        return _COLUMNS, [row[:len(_COLUMNS)] for row in rows]

@@ -4,12 +4,10 @@
 
 from octavia_hmsync.cli import base
 
-_COLUMNS = ('kind', 'id', 'name', 'amphora', 'load_balancer', 'age',
-            'reason', 'outcome')
 _OLDER_THAN = 3600
 
 
-class Leaks(base.DatabaseMixin, base.Lister):
+class Leaks(base.ListCommand):
     """List what is left of former amphorae.
 
     These are instances of the compute service and ports of Neutron that are
@@ -20,8 +18,12 @@ class Leaks(base.DatabaseMixin, base.Lister):
     restore of the database from a backup, every amphora which was built
     since is listed: what may serve is KEPT, according to Neutron and its
     agent. Two Octavias whose amphorae are in one project take each other's
-    for leaks: never delete there.
+    for leaks: never delete there. With --limit and --marker it deletes what
+    it lists.
     """
+
+    COLUMNS = ('id', 'kind', 'outcome', 'reason')
+    LONG_COLUMNS = ('name', 'amphora_id', 'loadbalancer_id', 'age')
 
     _has_failed = False
 
@@ -52,15 +54,17 @@ class Leaks(base.DatabaseMixin, base.Lister):
         conf, engine = self.open_database(with_octavia=True)
         known = leaks.Leaks(conf, engine, parsed_args.older_than)
         found, is_complete = known.find()
+        found = [leak for _id, leak in base.take_page(
+            [(leak.id, leak) for leak in found], parsed_args)]
         rows = []
         if not is_complete:
-            rows.append(('INSTANCE', None, None, None, None, None,
+            rows.append((None, 'INSTANCE', 'NOT_CHECKED',
                          'The compute service cannot be asked which '
-                         'instances are amphorae', 'NOT_CHECKED'))
+                         'instances are amphorae', None, None, None, None))
         if not parsed_args.delete:
-            return _COLUMNS, rows + [
+            return self.choose(parsed_args, rows + [
                 _make_row(leak, leak.keep, 'KEPT' if leak.keep else 'LEAKED')
-                for leak in found]
+                for leak in found])
         for leak, kept, error in leaks.delete_all(known, found):
             if error is not None:
                 self._has_failed = True
@@ -69,11 +73,12 @@ class Leaks(base.DatabaseMixin, base.Lister):
             rows.append(_make_row(
                 leak, kept, 'FAILED' if error is not None else
                 'KEPT' if kept else 'DELETED'))
-        return _COLUMNS, rows
+        return self.choose(parsed_args, rows)
 
 
 def _make_row(leak, kept, outcome):
     reason = f'{leak.reason}; {kept}' if kept else leak.reason
-    return (str(leak.kind), leak.id, leak.name, leak.amphora_id,
-            leak.load_balancer_id, None if leak.age is None or
-            leak.age == float('inf') else round(leak.age), reason, outcome)
+    return (leak.id, str(leak.kind), outcome, reason, leak.name,
+            leak.amphora_id, leak.load_balancer_id,
+            None if leak.age is None or leak.age == float('inf')
+            else round(leak.age))

@@ -27,7 +27,8 @@ class Replace(base.DatabaseMixin, command.Command):
     The command checks what it can, and then housekeeping replaces them.
     Exclusions and maintenance windows apply to rollouts, and not here. With
     --wait the command shows a line for each change, returns when it is done,
-    and fails if that failed.
+    and fails if that failed. One that is being replaced already is only
+    waited for.
     """
 
     # Reports errors in the combination of arguments like argparse.
@@ -60,7 +61,18 @@ class Replace(base.DatabaseMixin, command.Command):
             self.parser.error('argument --timeout: needs --wait')
         conf, engine = self.open_database(with_octavia=True)
         load_balancer = self._find(conf, engine, parsed_args.loadbalancer)
-        replace_checks.check_rows(engine, load_balancer)
+        max_age = conf.hmsync.offline_after
+        found = replace_checks.find_open(engine, load_balancer.id)
+        if found is not None:
+            whose = (f' by rollout {found.rollout_id}' if found.rollout_id
+                     else '')
+            self._say(f'Load balancer {load_balancer.id} is being replaced '
+                      f'already{whose}, and is at {changes.describe(found)}: '
+                      f'replacement {found.id}.')
+            if parsed_args.wait and not parsed_args.dry_run:
+                self._wait(engine, found.id, parsed_args, max_age)
+            return
+        replace_checks.check_rows(load_balancer)
         targets = target.Targets(conf)
         image_id = replace_checks.get_target(targets, load_balancer)
         if not parsed_args.force and replace_checks.is_up_to_date(
@@ -71,7 +83,6 @@ class Replace(base.DatabaseMixin, command.Command):
         for warning in replace_checks.check_preflight(
                 conf, engine, load_balancer, targets, parsed_args.mode):
             self.app.stderr.write(f'{warning}\n')
-        max_age = conf.hmsync.offline_after
         changes.check_that_somebody_is_up(engine, max_age)
         if parsed_args.dry_run:
             self._tell(load_balancer, image_id, parsed_args)
@@ -111,7 +122,6 @@ class Replace(base.DatabaseMixin, command.Command):
             load_balancer.availability_zone, forced=parsed_args.force)
         if not replace_repo.add(engine, new):
             # Another command was faster.
-            replace_checks.check_rows(engine, load_balancer)
             raise exceptions.NotPossible(
                 f'Load balancer {load_balancer.id} was replaced by another '
                 f'command at this moment: run the command again.')

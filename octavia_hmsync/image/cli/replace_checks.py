@@ -7,7 +7,6 @@ only if these succeed.
 """
 
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.cli import changes
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import database
@@ -20,21 +19,18 @@ _FIRST = (('Provider', database.check_provider),
           ('Amphorae', database.check_amphorae))
 
 
-def check_rows(engine, load_balancer):
+def find_open(engine, load_balancer_id):
+    """Return what waits or runs for a load balancer, or None."""
+    return next((each for each in replace_repo.get_of_load_balancer(
+        engine, load_balancer_id) if each.state in replace_repo.OPEN_STATES),
+        None)
+
+
+def check_rows(load_balancer):
     """Refuse what the database forbids.
 
-    :raises NotPossible: if it is being replaced already, or its state does
-                         not permit it.
+    :raises NotPossible: if its state does not permit it.
     """
-    for replacement in replace_repo.get_of_load_balancer(engine,
-                                                         load_balancer.id):
-        if replacement.state in replace_repo.OPEN_STATES:
-            whose = (f'Rollout {replacement.rollout_id}'
-                     if replacement.rollout_id else 'Somebody')
-            raise exceptions.NotPossible(
-                f'{whose} replaces load balancer {load_balancer.id} already, '
-                f'and is at {changes.describe(replacement)}: see '
-                f'"octavia-hmsync image replacement list".')
     for name, check in _FIRST:
         found = check(facts.Facts(load_balancer))
         if found.severity is finding.Severity.FAILURE:

@@ -2,20 +2,13 @@
 
 """octavia-hmsync image replacement."""
 
-from cliff import command
-
 from octavia_hmsync.cli import base
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.cli import changes
 from octavia_hmsync.image.db import cancel as cancel_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.sync.cli import load_balancers
-
-_COLUMNS = ('id', 'load_balancer', 'rollout', 'mode', 'state', 'phase',
-            'reason', 'created_at', 'started_at', 'finished_at')
-_LONG_COLUMNS = ('canary', 'forced', 'target_image', 'old_amphora',
-                 'new_amphora', 'attempts', 'not_before', 'cancel_requested')
-
 
 # The effect of "cancel", by state.
 _TEXTS = {
@@ -25,12 +18,18 @@ _TEXTS = {
                           'comes to its end where there is no way back'}
 
 
-class ListReplacements(base.DatabaseMixin, base.Lister):
+class ListReplacements(base.ListCommand):
     """List the replacements that wait or run, of rollouts and on their own.
 
-    Ended replacements are shown for one load balancer, the newest first,
-    or for one rollout.
+    name is that of the load balancer. Ended replacements are shown for one
+    load balancer, the newest first, or for one rollout.
     """
+
+    COLUMNS = ('id', 'name', 'state', 'phase', 'reason')
+    LONG_COLUMNS = ('loadbalancer_id', 'rollout_id', 'mode', 'created_at',
+                    'started_at', 'finished_at', 'canary', 'forced',
+                    'target_image_id', 'old_amphora_id', 'new_amphora_id',
+                    'attempts', 'not_before', 'cancel_requested')
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -40,21 +39,20 @@ class ListReplacements(base.DatabaseMixin, base.Lister):
                                 'ones, too')
         which.add_argument('--rollout', metavar='<rollout>',
                            help='all of this rollout (id), likewise')
-        base.add_long(parser, _LONG_COLUMNS)
         return parser
 
-    def take_action(self, parsed_args):
-        _conf, engine = self.open_database()
-        rows = [(r.id, r.load_balancer_id, r.rollout_id, r.mode, r.state,
-                 r.phase, r.reason, *map(base.format_time, (
+    def read(self, _conf, engine, parsed_args):
+        found = _find(engine, parsed_args)
+        names = load_balancers.Names(engine).read(
+            r.load_balancer_id for r in found)
+        return [(r.id, names.get(r.load_balancer_id), r.state, r.phase,
+                 r.reason, r.load_balancer_id, r.rollout_id, r.mode,
+                 *map(base.format_time, (
                      r.created_at, r.started_at, r.finished_at)),
                  r.canary, r.forced, r.target_image_id, r.old_amphora_id,
                  r.new_amphora_id, r.attempts,
                  base.format_time(r.not_before), r.cancel_requested)
-                for r in _find(engine, parsed_args)]
-        if base.is_long(parsed_args, _LONG_COLUMNS):
-            return (*_COLUMNS, *_LONG_COLUMNS), rows
-        return _COLUMNS, [row[:len(_COLUMNS)] for row in rows]
+                for r in found]
 
 
 def _find(engine, parsed_args):
@@ -73,7 +71,7 @@ def _find(engine, parsed_args):
     return replace_repo.get_of_rollout(engine, parsed_args.rollout)
 
 
-class CancelReplacement(base.DatabaseMixin, command.Command):
+class CancelReplacement(base.Change):
     """End a waiting replacement, or send a running one back.
 
     A running replacement goes back at its next step, until it deletes the
@@ -81,39 +79,63 @@ class CancelReplacement(base.DatabaseMixin, command.Command):
     cancel".
     """
 
+    WAIT = 'it has ended'
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'replacement', metavar='<replacement>',
             help='its id, or the name or id of its load balancer')
-        base.add_dry_run(parser, 'whether it could be cancelled')
         return parser
 
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
-        found = _get_open(engine, parsed_args.replacement)
+        found = _get_last(engine, parsed_args.replacement)
         state = found.state
-        if not parsed_args.dry_run:
-            state = cancel_repo.cancel(
-                engine, found.id, parsed_args.reason or 'by an operator')
-            if state is None:
-                raise _ended(parsed_args.replacement)
-        self.app.stdout.write(f'Replacement {found.id} of load balancer '
-                              f'{found.load_balancer_id} {_TEXTS[state]}.\n')
+        if state == replace_repo.CANCELLED or found.cancel_requested:
+            self.say(f'Replacement {found.id} of load balancer '
+                     f'{found.load_balancer_id} is cancelled already, and is '
+                     f'{state}.')
+        else:
+            if not parsed_args.dry_run:
+                state = cancel_repo.cancel(
+                    engine, found.id, parsed_args.reason or 'by an operator')
+            if state not in _TEXTS:
+                raise exceptions.NotPossible(
+                    f'No replacement waits or runs that is, or is of, '
+                    f'{parsed_args.replacement}: see "octavia-hmsync image '
+                    f'replacement list".')
+            self.say(f'Replacement {found.id} of load balancer '
+                     f'{found.load_balancer_id} {_TEXTS[state]}.')
+        if parsed_args.wait and not parsed_args.dry_run:
+            self._wait(engine, found.id, parsed_args)
+
+    def _wait(self, engine, replacement_id, parsed_args):
+        def look():
+            found = replace_repo.get(engine, replacement_id)
+            return (found is None or
+                    found.state not in replace_repo.OPEN_STATES,
+                    {f'Replacement {replacement_id}': found and
+                     changes.describe(found)})
+
+        self.wait(parsed_args, look, f'Replacement {replacement_id} goes on: '
+                  f'see "octavia-hmsync image replacement list".')
 
 
-def _get_open(engine, name):
+def _get_last(engine, name):
+    """Return the replacement of this id, else the last one of a load balancer.
+
+    :raises NotPossible: if there is none.
+    """
     found = replace_repo.get(engine, name)
-    if found is None:
-        open_ = {r.load_balancer_id: r for r in replace_repo.get_open(engine)}
-        found = open_.get(name) or open_.get(load_balancers.find(engine,
-                                                                 name))
-    if found is None or found.state not in replace_repo.OPEN_STATES:
-        raise _ended(name)
-    return found
-
-
-def _ended(name):
-    return exceptions.NotPossible(
-        f'No replacement waits or runs that is, or is of, {name}: see '
-        f'"octavia-hmsync image replacement list".')
+    # A deleted load balancer has only its id.
+    last = [found] if found else (
+        replace_repo.get_of_load_balancer(engine, name) or
+        replace_repo.get_of_load_balancer(
+            engine, load_balancers.find(engine, name)))
+    if not last:
+        raise exceptions.NotPossible(
+            f'There is no replacement of {name}: see "octavia-hmsync image '
+            f'replacement list".')
+    return next((r for r in last if r.state in replace_repo.OPEN_STATES),
+                last[0])

@@ -3,8 +3,10 @@
 """octavia-hmsync image restore."""
 
 from octavia_hmsync.cli import base
+from octavia_hmsync import compat
 from octavia_hmsync.sync.cli import load_balancers
 
+_COLUMNS = ('amphora_id', 'check', 'result', 'details')
 _OLDER_THAN = 3600
 
 
@@ -53,11 +55,15 @@ class Restore(base.DatabaseMixin, base.Lister):
         restorer = restore.Restorer(conf, engine, parsed_args.older_than)
         snapshot, verdict = restorer.look(load_balancers.find(
             engine, parsed_args.loadbalancer))
+        if snapshot.status == compat.ACTIVE:
+            # What is so already is no failure.
+            return _COLUMNS, [(None, 'State', 'Success', 'It is ACTIVE: '
+                               'there is nothing to restore.')]
         self._is_refused = not verdict.amphorae
         if self._is_refused:
             self.order_error = 'It is left as it is.'
         if verdict.amphorae and not parsed_args.dry_run:
             restorer.restore(snapshot, verdict)
-        return (('amphora', 'check', 'result', 'details'),
+        return (_COLUMNS,
                 [(row.amphora_id, row.check, row.found.name,
                   row.found.details) for row in verdict.rows])

@@ -4,8 +4,6 @@
 
 import collections
 
-from cliff import command
-
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
 from octavia_hmsync.conf import image as image_conf
@@ -23,9 +21,6 @@ from octavia_hmsync.sync.db import house_keeper as keeper_repo
 LAST = 20
 STATES = (replace_repo.RUNNING, replace_repo.DONE, replace_repo.FAILED,
           replace_repo.REFUSED, replace_repo.SKIPPED, replace_repo.CANCELLED)
-_COLUMNS = ('id', 'state', 'running', 'done', 'failed')
-_LONG_COLUMNS = ('refused', 'skipped', 'cancelled', 'mode', 'undo_of',
-                 'created_at', 'finished_at', 'reason')
 # Settings with a number, and their help texts.
 NUMBERS = {
     'canaries': 'so many of each topology, flavor, availability zone and '
@@ -148,7 +143,7 @@ def add_rollout_argument(parser):
         help='its id (default: the active one, or the last one)')
 
 
-class _ChangeRollout(base.DatabaseMixin, command.Command):
+class _ChangeRollout(base.Change):
     """For commands that change the state of the active rollout."""
 
     old: tuple[str, ...]
@@ -157,11 +152,6 @@ class _ChangeRollout(base.DatabaseMixin, command.Command):
     verb: str
     # A note on running replacements.
     more = ''
-
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        base.add_dry_run(parser, 'whether it could be done')
-        return parser
 
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
@@ -172,8 +162,8 @@ class _ChangeRollout(base.DatabaseMixin, command.Command):
                 f'No rollout is there to {self.verb}: see "octavia-hmsync '
                 f'image rollout list".')
         if rollout.state == self.new:
-            self.app.stdout.write(f'Rollout {rollout.id} is {rollout.state} '
-                                  f'already.\n')
+            self.say(f'Rollout {rollout.id} is {rollout.state} already.')
+            self._wait(engine, rollout.id, parsed_args)
             return
         if not (parsed_args.dry_run or self._change(engine, rollout,
                                                     parsed_args.reason or
@@ -183,13 +173,24 @@ class _ChangeRollout(base.DatabaseMixin, command.Command):
                 f'"octavia-hmsync image rollout show", and run the command '
                 f'again.')
         if parsed_args.dry_run:
-            self.app.stdout.write(f'There is rollout {rollout.id} to '
-                                  f'{self.verb}, which is {rollout.state}.\n')
+            self.say(f'There is rollout {rollout.id} to {self.verb}, which '
+                     f'is {rollout.state}.')
             return
-        running = replace_repo.count_states(engine, [rollout.id])[
-            rollout.id].get(replace_repo.RUNNING, 0)
+        running = _count_running(engine, rollout.id)
         more = self.more.format(running) if running else ''
-        self.app.stdout.write(f'Rollout {rollout.id} {self.said}.{more}\n')
+        self.say(f'Rollout {rollout.id} {self.said}.{more}')
+        self._wait(engine, rollout.id, parsed_args)
+
+    def _wait(self, engine, rollout_id, parsed_args):
+        """Wait, if that is wanted, until nothing of it runs."""
+        def look():
+            running = _count_running(engine, rollout_id)
+            return not running, {f'Rollout {rollout_id}': f'{running} run'}
+
+        if self.WAIT and parsed_args.wait and not parsed_args.dry_run:
+            self.wait(parsed_args, look, f'What runs of rollout {rollout_id} '
+                      f'comes to its end: see "octavia-hmsync image rollout '
+                      f'show".')
 
     def _change(self, engine, rollout, reason):
         """Change the state; returns False if it has changed meanwhile."""
@@ -200,6 +201,7 @@ class _ChangeRollout(base.DatabaseMixin, command.Command):
 class PauseRollout(_ChangeRollout):
     """Let a rollout begin nothing more; what runs comes to its end."""
 
+    WAIT = 'nothing of it runs any more'
     old, new = (rollout_repo.RUNNING,), rollout_repo.PAUSED
     said, verb = 'is paused', 'pause'
     more = ' {} that run come to their end.'
@@ -219,6 +221,7 @@ class CancelRollout(_ChangeRollout):
     old amphora: after that it is completed.
     """
 
+    WAIT = PauseRollout.WAIT
     old, new = rollout_repo.ACTIVE_STATES, rollout_repo.CANCELLED
     said, verb = 'is cancelled', 'cancel'
     more = (' {} that run go back, or come to their end where there is no '
@@ -229,29 +232,26 @@ class CancelRollout(_ChangeRollout):
                                           reason) is not None
 
 
-class ListRollouts(base.DatabaseMixin, base.Lister):
+def _count_running(engine, rollout_id):
+    return replace_repo.count_states(engine, [rollout_id])[rollout_id].get(
+        replace_repo.RUNNING, 0)
+
+
+class ListRollouts(base.ListCommand):
     """List rollouts, the newest first."""
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        base.add_long(parser, _LONG_COLUMNS)
-        return parser
+    COLUMNS = ('id', 'state', 'running', 'done', 'failed')
+    LONG_COLUMNS = ('refused', 'skipped', 'cancelled', 'mode', 'undo_of',
+                    'created_at', 'finished_at', 'reason')
 
-    def take_action(self, parsed_args):
-        _conf, engine = self.open_database()
+    def read(self, _conf, engine, _parsed_args):
         rollouts = rollout_repo.get_all(engine)
         counts = replace_repo.count_states(engine, [r.id for r in rollouts])
-        columns = _COLUMNS
-        if base.is_long(parsed_args, _LONG_COLUMNS):
-            columns += _LONG_COLUMNS
-        return columns, [tuple({
-            'id': r.id, 'state': r.state, 'mode': r.settings.mode,
-            'reason': r.reason, 'undo_of': r.undo_of,
-            'created_at': base.format_time(r.created_at),
-            'finished_at': base.format_time(r.finished_at),
-            **{state.lower(): counts[r.id].get(state, 0)
-               for state in STATES}}[name] for name in columns)
-            for r in rollouts]
+        return [(r.id, r.state, *(counts[r.id].get(state, 0)
+                                  for state in STATES),
+                 r.settings.mode, r.undo_of, base.format_time(r.created_at),
+                 base.format_time(r.finished_at), r.reason)
+                for r in rollouts]
 
 
 class ShowRollout(base.DatabaseMixin, base.ShowOne):

@@ -201,7 +201,8 @@ class Cloner:
         try:
             # An unfinished clone has its name already.
             pair = self._complete(
-                source_id, clone, options.name if made else clone['name'])
+                source_id, clone, options.name if made else clone['name'],
+                tell)
         except exceptions.CloudUnavailable:
             # It is not known to be bad: the next run goes on with it.
             raise
@@ -249,12 +250,12 @@ class Cloner:
                 raise
             return clone
 
-    def _complete(self, source_id, clone, name):
+    def _complete(self, source_id, clone, name, tell):
         """Wait for a clone, name its pools, compare it.
 
         :param name: the name of the clone, None for that of the source.
         """
-        self._settle(clone['id'])
+        self._settle(clone['id'], tell)
         self._yield_to_older(source_id, clone)
         pair = self.read_pair(source_id,
                               self.load_balancers.get(clone['id']))
@@ -264,7 +265,7 @@ class Cloner:
         renames = trees.find_renames(pair.source, pair.clone)
         for pool_id, pool_name in renames.items():
             self.load_balancers.rename_pool(clone['id'], pool_id, pool_name)
-        pair = self.read_pair(source_id, self._settle(clone['id']))
+        pair = self.read_pair(source_id, self._settle(clone['id'], tell))
         differences = diff.compare(pair.source, pair.clone, name)
         if differences:
             raise exceptions.NotPossible(
@@ -272,8 +273,8 @@ class Cloner:
                 f'{describe(differences)}.')
         return pair
 
-    def _settle(self, clone_id):
-        root = self.load_balancers.wait_until_settled(clone_id)
+    def _settle(self, clone_id, tell):
+        root = self.load_balancers.wait_until_settled(clone_id, tell)
         if root['provisioning_status'] != 'ACTIVE':
             raise exceptions.NotPossible(
                 f'The clone {clone_id} is in ERROR: Octavia could not build '

@@ -6,6 +6,7 @@ import time
 
 from oslo_utils import uuidutils
 
+from octavia_hmsync.cli import progress
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.clone import cloud
 from octavia_hmsync.image.clone import tags as clone_tags
@@ -192,18 +193,25 @@ class LoadBalancers:
             f'by others again and again: run the command again when '
             f'that has stopped.')
 
-    def wait_until_settled(self, load_balancer_id):
+    def wait_until_settled(self, load_balancer_id, tell=lambda text: None):
         """Wait until a load balancer is ACTIVE or in ERROR.
 
+        :param tell: takes a line whenever its status has changed.
         :returns: the load balancer.
         :raises NotPossible: if that takes longer than the timeout, or it
                              is gone.
         """
         end = time.monotonic() + self._timeout
+        told = None
         while True:
             root = self.get(load_balancer_id)
-            if not root['provisioning_status'].startswith('PENDING_'):
+            status = root['provisioning_status']
+            if not status.startswith('PENDING_'):
                 return root
+            if status != told:
+                tell(f'Load balancer {load_balancer_id} is {status}; it may '
+                     f'take {progress.describe_time(self._timeout)}.')
+                told = status
             if time.monotonic() > end:
                 raise exceptions.NotPossible(
                     f'Load balancer {load_balancer_id} is still '

@@ -4,6 +4,7 @@
 
 import time
 
+from octavia_hmsync.cli import progress
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.clone import cloner as cloners
 from octavia_hmsync.image.clone import diff
@@ -28,17 +29,18 @@ class Switcher:
         self._floating_ips = cloner.floating_ips
 
     def switch(self, name_or_id, timeout, allow_differences=False,
-               dry_run=False):
+               dry_run=False, tell=lambda text: None):
         """Move all floating IPs of the source to the clone.
 
         :param timeout: seconds to wait for members of the clone.
         :param allow_differences: accept a clone that differs by now.
+        :param tell: takes a line on what is waited for.
         :returns: (the earlier Pair, the floating_ips.Moves made).
         :raises NotPossible: if the clone serves worse; nothing has changed.
         """
         pair = self._get(name_or_id)
         self._check_equal(pair, allow_differences)
-        self._wait_until_no_worse(pair, timeout)
+        self._wait_until_no_worse(pair, timeout, tell)
         pair = self._get(name_or_id)
         if not pair.at_source and not pair.at_clone:
             raise exceptions.NotPossible(
@@ -82,8 +84,9 @@ class Switcher:
                 f'more: {cloners.describe(differences)}. Change one of them, '
                 f'or switch with --allow-differences.')
 
-    def _wait_until_no_worse(self, pair, timeout):
+    def _wait_until_no_worse(self, pair, timeout, tell):
         end = time.monotonic() + timeout
+        told = None
         while True:
             worse = rules.find_worse(pair.source, pair.clone)
             if not worse:
@@ -94,6 +97,11 @@ class Switcher:
                     f'The clone {pair.clone.id} serves worse than its '
                     f'source: {"; ".join(worse)}. Nothing was '
                     f'switched: wait, and run the command again.')
+            if worse != told:
+                tell(f'The clone {pair.clone.id} serves worse yet, and is '
+                     f'waited for, {progress.describe_time(timeout)} at '
+                     f'most: {"; ".join(worse)}.')
+                told = worse
             time.sleep(self._load_balancers.interval)
             pair = self._get(pair.clone.id)
 
@@ -187,13 +195,21 @@ class Switcher:
     def _wait_for_connections(self, source_id, timeout, settle, tell):
         start = time.monotonic()
         samples = []
-        told = None
+        rates = progress.Rates()
+        most, told = 0, None
         while True:
             count = self._load_balancers.count_connections(source_id)
             now = time.monotonic() - start
             samples.append((now, count))
+            most = max(most, count)
+            rate = rates.note(now, most, most - count)
             if count != told:
-                tell(f'{count} connections at load balancer {source_id}.')
+                bar = progress.Bar(
+                    'connections', most - count, most, 'connections',
+                    (f'the others are cut after '
+                     f'{progress.describe_time(timeout)}',) if count else ())
+                tell(f'Ended at load balancer {source_id}: '
+                     f'{bar.describe(rate)}.')
                 told = count
             if rules.is_drained(samples, settle):
                 return

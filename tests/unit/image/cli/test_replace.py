@@ -148,22 +148,32 @@ class TestRefused(ReplaceTestCase):
     def test_somebody_replaces_it(self):
         lb_id = self.add('old')
         self.replace(lb_id)
-        self.refuse(f'Somebody replaces load balancer {lb_id} already, and '
-                    f'is at WAITING: ', lb_id)
+        found, = self.open()
+        self.assertEqual(
+            f'Load balancer {lb_id} is being replaced already, and is at '
+            f'WAITING: replacement {found.id}.\n', self.replace(lb_id))
         claims_repo.claim(self.engine, 'one', 1, 60)
         claims_repo.set_phase(
             self.engine, self.open()[0].id, 'one', 60, 'BUILD',
             old_amphora_id='amphora1', new_amphora_id='amphora2')
         self.records.change('load_balancer', lb_id,
                             provisioning_status='PENDING_UPDATE')
-        self.refuse('at BUILD, amphora amphora2 for amphora1: ', lb_id)
+        self.assertIn('at BUILD, amphora amphora2 for amphora1: ',
+                      self.replace(lb_id))
+        with mock.patch.object(progress, 'time', wraps=time) as clock:
+            clock.sleep.side_effect = lambda seconds: claims_repo.finish(
+                self.engine, found.id, 'one', 'DONE')
+            self.assertIn(f'Load balancer {lb_id}: DONE',
+                          self.replace(lb_id, '--wait'))
 
     def test_rollout_has_it(self):
         lb_id = self.add('old')
         rollout_repo.add(self.engine, 'rollout', image_calls.SETTINGS)
         claims_repo.begin(self.engine, 'rollout', 0, [replace_repo.New(
             'replacement', lb_id, 'replace', 'new')], 'one', 60)
-        self.refuse('Rollout rollout replaces load balancer', lb_id)
+        self.assertIn('is being replaced already by rollout rollout, and is '
+                      'at RUNNING: replacement replacement.',
+                      self.replace(lb_id))
 
     def test_somebody_is_faster(self):
         lb_id = self.add('old')
@@ -176,7 +186,7 @@ class TestRefused(ReplaceTestCase):
 
         add_really = replace_repo.add
         with mock.patch.object(replace_repo, 'add', add):
-            self.assertFails('already, and is at WAITING', 'image',
+            self.assertFails('by another command at this moment', 'image',
                              'replace', lb_id)
 
     def test_no_image(self):
@@ -338,13 +348,13 @@ class TestReplacements(ReplaceTestCase):
         lb_id = self.add('old', name='web')
         self.replace('web')
         row, = self.list()
-        self.assertEqual(
-            (self.open()[0].id, lb_id, None, 'replace', 'WAITING', None,
-             None), tuple(row.values())[:7])
-        self.assertEqual(10, len(row))
+        self.assertEqual((self.open()[0].id, 'web', 'WAITING', None, None),
+                         tuple(row.values()))
         row, = self.list('--long')
-        self.assertEqual(('new', 0, False), (
-            row['target_image'], row['attempts'], row['forced']))
+        self.assertEqual((lb_id, None, 'replace', 'new', 0, False), tuple(
+            row[name] for name in (
+                'loadbalancer_id', 'rollout_id', 'mode', 'target_image_id',
+                'attempts', 'forced')))
         self.assertEqual([{'attempts': 0}], self.list('-c', 'attempts'))
 
     def test_ended(self):
@@ -384,10 +394,19 @@ class TestReplacements(ReplaceTestCase):
                     f'Replacement {found.id} of load balancer {lb_id} '
                     f'{words}.\n', self.cancel(name or found.id, more))
             self.assertEqual([], self.open())
+        # To do it twice does no harm.
         for name in ('web', lb_id, found.id):
-            self.assertFails(f'No replacement waits or runs that is, or is '
-                             f'of, {name}: ', 'image', 'replacement',
-                             'cancel', name)
+            self.assertEqual(
+                f'Replacement {found.id} of load balancer {lb_id} is '
+                f'cancelled already, and is CANCELLED.\n',
+                self.cancel(name))
+        self.replace('web')
+        found, = self.open()
+        claims_repo.claim(self.engine, 'one', 1, 60)
+        claims_repo.finish(self.engine, found.id, 'one', 'DONE')
+        self.assertFails(f'No replacement waits or runs that is, or is of, '
+                         f'{found.id}: ', 'image', 'replacement', 'cancel',
+                         found.id)
         self.assertFails('There is no load balancer none', 'image',
                          'replacement', 'cancel', 'none')
 
@@ -404,6 +423,14 @@ class TestReplacements(ReplaceTestCase):
             row, = self.list('--long')
             self.assertEqual(('RUNNING', reason),
                              (row['state'], row['cancel_requested']))
+        self.assertIn('is cancelled already, and is RUNNING',
+                      self.cancel(lb_id))
+        found, = self.open()
+        with mock.patch.object(progress, 'time', wraps=time) as clock:
+            clock.sleep.side_effect = lambda seconds: claims_repo.finish(
+                self.engine, found.id, 'one', 'CANCELLED')
+            self.assertIn(f'Replacement {found.id}: CANCELLED',
+                          self.cancel(lb_id, '--wait'))
 
     def test_formats(self):
         self.replace(self.add('old'))

@@ -88,11 +88,14 @@ class TestRestore(base.CommandTestCase):
 
     def test_restored(self):
         rows = self.restore()
-        self.assertEqual(['amphora', 'check', 'result', 'details'],
+        self.assertEqual(['amphora_id', 'check', 'result', 'details'],
                          list(rows[0]))
         self.assertEqual({'Success'}, {row['result'] for row in rows}, rows)
         self.assertEqual(('ACTIVE', 'ALLOCATED', False), self.status())
-        self.assertRefused('there is nothing to restore')
+        # To do it twice does no harm.
+        row, = self.restore()
+        self.assertEqual(('Success', 'It is ACTIVE: there is nothing to '
+                          'restore.'), (row['result'], row['details']))
 
     def test_by_name_and_dry_run(self):
         before = self.status()

@@ -51,10 +51,10 @@ class TestExclusions(test_image.ImageTestCase):
             self.assertIn(f'alone from now on: {now} at present.', self.add(
                 kind, value, '--reason', 'because'))
         self.assertEqual(
-            [('FLAVOR', flavor, 'gold', 1), ('LOAD_BALANCER', lb_id, 'web',
+            [(flavor, 'FLAVOR', 'gold', 1), (lb_id, 'LOAD_BALANCER', 'web',
                                              1),
-             ('PROJECT', 'a1', 'shop', 0), ('PROJECT', 'demo', None, 1),
-             ('TAG', 'fragile', None, 0), ('ZONE', 'az1', None, 0)],
+             ('a1', 'PROJECT', 'shop', 0), ('demo', 'PROJECT', None, 1),
+             ('fragile', 'TAG', None, 0), ('az1', 'ZONE', None, 0)],
             [tuple(row.values())[:4] for row in self.list()])
         self.assertEqual({'because'}, {row['reason'] for row in self.list()})
         # Keystone is not asked for what a load balancer has.
@@ -357,6 +357,7 @@ class TestOthers(RolloutTestCase):
 
     def test_states(self):
         self.start()
+        active = rollout_repo.get_active(self.engine)
         self.assertIn('is RUNNING already', self.rollout('resume'))
         self.begin(self.lb_id, 'BUILD')
         self.assertIn('1 that run come to their end', self.rollout(
@@ -370,6 +371,11 @@ class TestOthers(RolloutTestCase):
                       self.rollout('show'))
         # To do it twice does no harm.
         self.assertIn('is PAUSED already', self.rollout('pause'))
+        code, out, err = self.run_command('image', 'rollout', 'pause',
+                                          '--wait', '--timeout', '0.01')
+        self.assertEqual(1, code)
+        self.assertIn(f'Rollout {active.id}: 1 run\n', out)
+        self.assertIn('comes to its end: see', err)
         for name in ('resume', 'cancel'):
             self.assertIn(f'to {name}, which is PAUSED', self.rollout(
                 name, '--dry-run'))

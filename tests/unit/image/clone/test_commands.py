@@ -84,7 +84,7 @@ class CloneTestCase(base.BaseTestCase):
 
     def create(self, *argv):
         row = self.show('create', self.source['id'], *argv)
-        self.clone = self.cloud.load_balancers[row['clone']]
+        self.clone = self.cloud.load_balancers[row['clone_id']]
         return row
 
     def switch(self):
@@ -110,11 +110,11 @@ class TestWays(CloneTestCase):
         self.cloud.page_size = 2
         row = self.create()
         self.assertEqual('READY', row['phase'])
-        self.assertEqual(self.source['id'], row['source'])
+        self.assertEqual(self.source['id'], row['loadbalancer_id'])
         self.assertEqual(['203.0.113.1', '203.0.113.2'],
                          row['floating_ips'])
         self.assertEqual('3/3', row['members_up'])
-        self.assertEqual(self.clone['vip_address'], row['vip'])
+        self.assertEqual(self.clone['vip_address'], row['vip_address'])
         self.assertEqual(1, self.count('POST', '/lbaas/loadbalancers'))
         self.assertEqual(['blue', 'green', 'green'],
                          self.pools_of(self.clone))
@@ -221,13 +221,13 @@ class TestWays(CloneTestCase):
         self.assertEqual('NOTE', checks['not_cloned'])
         self.create()
         self.assertEqual([self.clone['id']],
-                         [row['clone'] for row in self.show('list')])
+                         [row['clone_id'] for row in self.show('list')])
         self.assertEqual({'OK'}, {row['result']
                                   for row in self.show('check', 'web')})
 
     def test_dry_run(self):
         self.assertIsNone(
-            self.show('create', 'web', '--dry-run')['clone'])
+            self.show('create', 'web', '--dry-run')['clone_id'])
         self.assertEqual(1, len(self.cloud.load_balancers))
         self.create()
         for argv in (['switch'], ['back', '--delete']):
@@ -376,7 +376,7 @@ class TestRefused(CloneTestCase):
         examples.make(self.cloud, name='WEB')
         self.create()
         self.assertEqual(self.source['id'],
-                         self.show('create', 'web')['source'])
+                         self.show('create', 'web')['loadbalancer_id'])
 
     def test_clone_of_a_clone(self):
         self.create()
@@ -521,7 +521,7 @@ class TestFaults(CloneTestCase):
         self.assertLess(self.clock.now, 30)
         self.assertEqual('FAILED', self.show('list')[0]['phase'])
         first = self.clone['id']
-        self.assertNotEqual(first, self.create()['clone'])
+        self.assertNotEqual(first, self.create()['clone_id'])
         self.assertNotIn(first, self.cloud.load_balancers)
 
     def test_changed_since(self):
