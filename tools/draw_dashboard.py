@@ -171,11 +171,12 @@ def find_begin(prometheus):
 def get_panels():
     """Return those that show something of the demo's story.
 
-    Behind the first row with a title of its own stand those of image upgrades.
+    That is of the list: the first row, to the next one.
     """
+    panels = iter(json.loads(DASHBOARD.read_text())['panels'])
+    next(panel for panel in panels if panel['type'] == 'row')
     return list(itertools.takewhile(
-        lambda panel: panel['type'] != 'row',
-        json.loads(DASHBOARD.read_text())['panels']))
+        lambda panel: panel['type'] != 'row', panels))
 
 
 def ask(prometheus, panel, begin, end):

@@ -25,6 +25,11 @@ version = release = hmsync_version.version_string()
 
 openstackdocs_auto_name = False
 openstackdocs_auto_version = False
+# What "report a bug" leads to.
+openstackdocs_bug_project = 'octavia'
+openstackdocs_bug_tag = 'octavia-hmsync'
+html_static_path = ['_static']
+html_css_files = ['octavia-hmsync.css']
 
 config_generator_config_file = (
     '../../etc/config/octavia-hmsync-config-generator.conf')

@@ -63,6 +63,8 @@ class TestDocs(base.BaseTestCase):
         self.make_repository()
         self.check(
             self.build('doc/source'), ('index.html', 'docs.openstack.org'),
+            ('index.html', 'octavia-hmsync.css'),
+            ('index.html', 'var bugProject = "octavia";'),
             # What is made of the code.
             ('configuration/index.html', 'keepalive_interval'),
             ('cli/commands.html', 'health manager drain'),

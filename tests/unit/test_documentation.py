@@ -129,45 +129,49 @@ class TestContributorGuide(base.BaseTestCase):
         self.assertIn('plan.py', {path.name for path in modules})
 
 
-class TestFaults(base.BaseTestCase):
-    """Each row of the table of faults names a test."""
+class TestParts(base.BaseTestCase):
+    """Each of the four parts has a way in, which half an hour is enough for.
 
-    def setUp(self):
-        super().setUp()
-        self.rows = [
-            *self.get_rows((DOCS / 'admin/faults.rst').read_text()),
-            *self.get_rows((DOCS / 'admin/clusters.rst').read_text()
-                           .partition('.. _cluster-faults:')[2])]
+    Somebody reads some 200 words of such pages in a minute, half as many with
+    the commands.
+    """
 
-    @staticmethod
-    def get_rows(text):
-        rows = text.split('   * - ')[2:]
-        for number, row in enumerate(rows):
-            if '\n\n' in row:
-                return [*rows[:number], row.split('\n\n')[0]]
-        return rows
+    WORDS = 3000
+    PAGES = {'roll-out': 'admin/how-it-works',
+             'roll-out-network': 'admin/management-network',
+             'roll-out-images': 'admin/images',
+             'roll-out-clusters': 'admin/clusters'}
 
-    def test_each_row_names_tests(self):
-        self.assertGreater(len(self.rows), 30)
-        self.assertEqual([], [row for row in self.rows
-                              if not re.search(r'/ test_\w+', row)])
+    def test_half_an_hour(self):
+        readme = len((TOP / 'README.rst').read_text().split())
+        for name in self.PAGES:
+            page = len((DOCS / f'install/{name}.rst').read_text().split())
+            self.assertLessEqual(readme + page, self.WORDS, name)
 
-    def test_they_exist(self):
-        for row in self.rows:
-            modules = re.findall(r'``(functional|soak|unit)/\s+((?:\w+/\s+)?)'
-                                 r'(test_\w+)', row)
-            source = ''.join(
-                path.read_text() for kind, folder, module in modules
-                for path in (TOP / 'tests' / kind / folder.strip()).rglob(
-                    f'{module}.py'))
-            source += ''.join(
-                path.read_text() for path in (TOP / 'tests/functional').glob(
-                    '*.py') if path.stem in row)
-            for name in re.findall(r'``(Test\w+|test_\w+)``', row):
-                self.assertTrue(
-                    re.search(rf'(class|def) {name}\b', source) or
-                    (TOP / f'tests/functional/{name}.py').exists(),
-                    f'{name} in: {row}')
+    def test_found_from_both_front_pages(self):
+        readme = (TOP / 'README.rst').read_text()
+        index = (DOCS / 'index.rst').read_text()
+        for page, about in self.PAGES.items():
+            self.assertIn(f'``doc/source/install/{page}.rst``', readme)
+            self.assertIn(f'``doc/source/{about}.rst``', readme)
+            for path in (f'install/{page}', about):
+                self.assertIn(f':doc:`{path}`', index)
+
+    def test_each_step_has_a_check_and_there_is_a_way_back(self):
+        for name in set(self.PAGES) - {'roll-out'}:
+            text = (DOCS / f'install/{name}.rst').read_text()
+            steps = re.split(r'^\d\. .*\n=+\n', text, flags=re.M)[1:]
+            steps[-1], back = steps[-1].split('The way back\n============\n')
+            self.assertGreater(len(back.split()), 40)
+            for step in steps[:-1]:
+                self.assertRegex(step, r'\*Check[:*,]|:doc:`', name)
+        self.assertIn(':doc:`roll-back`',
+                      (DOCS / 'install/roll-out.rst').read_text())
+
+    def test_help(self):
+        text = hmsync.HMSyncApp().parser.description
+        for word in ('health manager', 'network', 'image', 'cluster'):
+            self.assertIn(word, text)
 
 
 class TestFrontPages(base.BaseTestCase):

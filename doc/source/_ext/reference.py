@@ -19,6 +19,7 @@ TOP = pathlib.Path(__file__).resolve().parents[3]
 PACKAGE = TOP / 'octavia_hmsync'
 RULES = TOP / 'etc/prometheus/octavia-hmsync.rules.yml'
 PREFIX = 'octavia_hmsync_'
+ALERTS = 'OctaviaHMSync'
 # What makes a metric, in the package or in the client library: where its
 # arguments have the name, and where what it says.
 _MAKERS = {'gauge': (0, 1), 'gauge_by': (1, 2), 'Gauge': (0, 1),
@@ -142,7 +143,10 @@ class Alerts(Generated):
         """Yield the lines of sections."""
         for rule in read_alerts():
             notes = rule['annotations']
-            yield from (rule['alert'], '-' * len(rule['alert']), '')
+            # All names begin alike, and the side bar cuts what is long.
+            title = rule['alert'].removeprefix(ALERTS)
+            yield from (f'.. _{rule["alert"].lower()}:', '')
+            yield from (title, '-' * len(title), '')
             yield from fill(f'*{rule["labels"]["severity"]}*: '
                             f'{notes["summary"]}')
             yield from fill(notes['description'])

@@ -54,10 +54,22 @@ class TestRules(base.BaseTestCase):
         self.assertEqual(self.rules, metrics.reference().read_alerts())
         for rule in self.rules:
             self.assertLess(40, len(rule['annotations']['description']))
-            self.assertEqual('admin/metrics.html#' + rule['alert'].lower(),
-                             rule['annotations']['runbook'])
+            self.assertEqual(
+                '{{ $externalLabels.octavia_hmsync_docs }}/'
+                f'admin/metrics.html#{rule["alert"].lower()}',
+                rule['annotations']['runbook_url'])
             self.assertIn(rule['labels']['severity'],
                           ('warning', 'critical'))
+
+    def test_one_variable_is_where_the_documentation_is(self):
+        for text in (metrics.RULES.read_text(), metrics.DOCUMENT.read_text()):
+            self.assertIn('octavia_hmsync_docs', text)
+        test = yaml.safe_load(metrics.RULES_TESTS.read_text())['tests'][0]
+        alert, = test['alert_rule_test'][0]['exp_alerts']
+        self.assertEqual(
+            test['external_labels']['octavia_hmsync_docs'] +
+            '/admin/metrics.html#octaviahmsyncnohealthmanager',
+            alert['exp_annotations']['runbook_url'])
 
 
 class TestDashboard(base.BaseTestCase):
@@ -83,6 +95,20 @@ class TestDashboard(base.BaseTestCase):
                 self.assertEqual('${datasource}', item['datasource']['uid'])
         # An id of one Grafana would overwrite a dashboard of another.
         self.assertIsNone(self.dashboard['id'])
+
+    def test_what_is_wrong_is_seen_first(self):
+        """Numbers with thresholds, then the alerts, then each part."""
+        kinds = [panel['type'] for panel in self.dashboard['panels']]
+        first = kinds.index('row')
+        self.assertEqual({'stat', 'alertlist'}, set(kinds[:first]))
+        for panel in self.dashboard['panels'][:first]:
+            if panel['type'] == 'stat':
+                self.assertLess(1, len(panel['fieldConfig']['defaults'][
+                    'thresholds']['steps']))
+        self.assertEqual(
+            ['The list of health managers', 'Image upgrades', 'Clusters'],
+            [panel['title'] for panel in self.dashboard['panels']
+             if panel['type'] == 'row'])
 
     def test_panels_do_not_overlap(self):
         cells = [(panel['gridPos']['x'] + x, panel['gridPos']['y'] + y)
