@@ -8,6 +8,7 @@ from oslotest import base
 from benchmarks import changes
 from benchmarks import cluster
 from benchmarks import deaths
+from benchmarks import faults
 from benchmarks import keeper
 from benchmarks import libraries
 from benchmarks import probes
@@ -124,6 +125,16 @@ class TestChanges(base.BaseTestCase):
                 self.assertLess(0, after['pins'])
             self.assertLess(after['pins'], 400)
             self.assertLess(over['pins'], 400)
+
+
+class TestFaults(base.BaseTestCase):
+
+    def test_open_ones_stay(self):
+        for row in faults.measure(minutes=0.5, rate=20, kept=40, parts=1,
+                                  pause=2):
+            # One of the two copies may come before the others are counted.
+            self.assertLessEqual(row['lost'] + row['split'], 1, row)
+            self.assertGreater(row['passed'], 0.5)
 
 
 class TestDeaths(base.BaseTestCase):
