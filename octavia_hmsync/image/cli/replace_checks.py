@@ -76,9 +76,9 @@ def check_preflight(conf, engine, load_balancer, targets, mode):
     :returns: warnings, a line each.
     :raises NotPossible: with a line for each failure.
     """
-    from octavia_hmsync.image.preflight import verdict
+    from octavia_hmsync.image.preflight import run
 
-    found = verdict.judge(conf, engine, load_balancer, targets, mode)
+    found = run.judge(conf, engine, load_balancer, targets, mode)
     if found.failures:
         raise exceptions.NotPossible('\n'.join(found.failures))
     return list(found.warnings)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks of Nova, except for its hosts."""
+"""Checks of Nova, and of Cinder if amphorae boot from its volumes."""
 
+from octavia_hmsync import compat
+from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
 
@@ -9,6 +11,8 @@ _RESOURCES = {'instances': 'instances', 'cores': 'cores', 'ram': 'MB of RAM'}
 # The number of files that Octavia puts into an instance by Nova.
 _FILES = 4
 _GIB = 2 ** 30
+# The row of a missing answer.
+_CINDER = 'Volume service'
 
 
 def check_flavor(known):
@@ -71,8 +75,7 @@ def check_zone(known):
     unknown = find_unknown(known, 'zones')
     if unknown:
         return unknown
-    # An administrator may append the name of a host.
-    zone = known.build.zone.partition(':')[0]
+    zone = _get_zone(known)
     if known.compute.zones.get(zone):
         return finding.success()
     source = ('[nova] availability_zone'
@@ -180,3 +183,147 @@ def check_left(resources, parallel, service):
 def find_unknown(known, *names):
     """Return the Finding if something in Nova is not known."""
     return facts.find_unknown(known.compute, 'Compute service', *names)
+
+
+def check_hosts(known):
+    """Whether Nova has room for one more instance of the load balancer."""
+    group_id = known.load_balancer.server_group_id
+    if not known.settings.has_nova:
+        return _check_settings(known.settings) if group_id else (
+            finding.success())
+    unknown = find_unknown(known)
+    if unknown:
+        return unknown
+    if not group_id:
+        return _check_any(known)
+    unknown = find_unknown(known, 'groups')
+    if unknown:
+        return unknown
+    group = known.compute.groups.get(group_id)
+    if group is None:
+        return finding.failure(
+            f'Its server group {group_id} is not in Nova any more, and Nova '
+            f'builds nothing for a missing group: recreate the load '
+            f'balancer.')
+    limits = known.compute.limits
+    most = (None if isinstance(limits, facts.Hidden)
+            else limits.get('members'))
+    if most is not None and group.members >= most:
+        return finding.failure(
+            f'Its server group {group_id} has {group.members} instances, and '
+            f'Nova lets one of the project of Octavia have {most}: raise the '
+            f'quota server_group_members.')
+    if group.policy != compat.HARD_ANTI_AFFINITY:
+        return _check_any(known)
+    return _check_number(known)
+
+
+def _check_settings(settings):
+    if settings.is_apart:
+        return finding.warning(
+            'Its instances must be on different hosts ([nova] '
+            'anti_affinity_policy), and one more is built before an old one '
+            'is deleted: that takes a third host with room for it.')
+    return finding.success()
+
+
+def _check_any(known):
+    """Whether there is any host."""
+    if isinstance(known.compute.hosts, facts.Hidden) or _count(known):
+        return finding.success()
+    return finding.failure(
+        f'Nova has no host{_say_where(known)} that is up and enabled: see '
+        f'"openstack compute service list".')
+
+
+def _check_number(known):
+    needed = len(outdated.get_allocated(known.load_balancer)) + 1
+    if isinstance(known.compute.hosts, facts.Hidden):
+        return finding.warning(
+            f'Its instances must be on different hosts (anti-affinity), '
+            f'and one more is built before an old one is deleted: that takes '
+            f'{needed} hosts with room. Nova does not let the user of Octavia '
+            f'see how many there are.')
+    hosts = _count(known)
+    if hosts < needed:
+        return finding.failure(
+            f'Its instances must be on different hosts (anti-affinity), '
+            f'and one more is built before an old one is deleted: that takes '
+            f'{needed} hosts, and Nova has {hosts}{_say_where(known)} that '
+            f'are up and enabled. Add a host; soft-anti-affinity is for load '
+            f'balancers that are made from then on.')
+    return finding.success()
+
+
+def _count(known):
+    """Return how many hosts are up in the zone of the next instance."""
+    if not known.build.zone:
+        return sum(known.compute.hosts.values())
+    return known.compute.hosts.get(_get_zone(known), 0)
+
+
+def _say_where(known):
+    return f' in the zone {_get_zone(known)}' if known.build.zone else ''
+
+
+def _get_zone(known):
+    # An administrator may append the name of a host.
+    return known.build.zone.partition(':')[0]
+
+
+def check_volume_type(all_facts):
+    """Whether the type of volumes exists.
+
+    :param all_facts: a list of Facts, with one of Cinder for all.
+    """
+    name = all_facts[0].settings.volume_type
+    if not name:
+        return finding.success()
+    unknown = facts.find_unknown(all_facts[0].volumes, _CINDER, 'types')
+    if unknown or name in all_facts[0].volumes.types:
+        return unknown or finding.success()
+    return finding.failure(
+        f'The volume type {name} of [cinder] volume_type is not in Cinder, or '
+        f'not for the project of Octavia: correct it.')
+
+
+def check_volume_quota(all_facts):
+    """Whether Octavia's project has quota for more volumes.
+
+    :param all_facts: a list of Facts, with one of Cinder for all.
+    """
+    unknown = facts.find_unknown(all_facts[0].volumes, _CINDER, 'left')
+    if unknown:
+        return unknown
+    settings, known = all_facts[0].settings, all_facts[0].volumes
+    if known.largest is not None and known.largest < settings.volume_size:
+        return finding.failure(
+            f'A volume of the project of Octavia may have {known.largest} GB, '
+            f'and [cinder] volume_size is {settings.volume_size}: raise the '
+            f'quota per_volume_gigabytes in Cinder.')
+    resources = {}
+    for kind in ('', f'_{settings.volume_type}'):
+        of_type = f' of the type {settings.volume_type}' if kind else ''
+        for name, each, title in (
+                ('volumes', 1, f'volumes{of_type}'),
+                ('gigabytes', settings.volume_size,
+                 f'GB of volumes{of_type}')):
+            resources[name + kind] = (
+                [each] * len(all_facts), known.left.get(name + kind), title)
+    return check_left(resources, settings.parallel, 'Cinder')
+
+
+def check_volume_zone(known):
+    """Whether Cinder has the availability zone of its next volume."""
+    zone = known.build.volume_zone
+    if not known.settings.has_cinder or not zone:
+        return finding.success()
+    unknown = facts.find_unknown(known.volumes, _CINDER, 'zones')
+    if unknown or known.volumes.zones.get(zone):
+        return unknown or finding.success()
+    return finding.warning(
+        f'The zone {zone} of its next volume is not in Cinder, or not '
+        f'available, and Cinder makes a volume elsewhere only with '
+        f'allow_availability_zone_fallback: see "openstack availability zone '
+        f'list --volume", [cinder] availability_zone, and the volume_zone of '
+        f'its availability zone.')

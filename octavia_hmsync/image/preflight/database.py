@@ -4,22 +4,23 @@
 
 from octavia_hmsync import compat
 from octavia_hmsync.image import outdated
+from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
 
 
-def check_provider(facts):
+def check_provider(known):
     """Whether it has amphorae of Octavia's own."""
-    if outdated.is_of_amphorae(facts.load_balancer):
+    if outdated.is_of_amphorae(known.load_balancer):
         return finding.success()
     return finding.failure(
-        f'Its provider is {facts.load_balancer.provider}, which has no '
+        f'Its provider is {known.load_balancer.provider}, which has no '
         f'image: only load balancers of the provider amphora are upgraded.')
 
 
-def check_state(facts):
+def check_state(known):
     """Whether Octavia accepts changes of it."""
-    blocks = _get_blocks(facts)
-    status = facts.load_balancer.status
+    blocks = _get_blocks(known)
+    status = known.load_balancer.status
     if outdated.Blocked.ERROR in blocks:
         return finding.failure(
             'It is in ERROR: first bring it to ACTIVE, see "openstack '
@@ -31,19 +32,19 @@ def check_state(facts):
     return finding.success()
 
 
-def check_topology(facts):
+def check_topology(known):
     """Whether it is known how many amphorae it should have."""
-    if outdated.Blocked.UNKNOWN_TOPOLOGY in _get_blocks(facts):
+    if outdated.Blocked.UNKNOWN_TOPOLOGY in _get_blocks(known):
         return finding.failure(
-            f'Its topology is {facts.load_balancer.topology}: only '
+            f'Its topology is {known.load_balancer.topology}: only '
             f'{" and ".join(compat.AMPHORAE_OF_TOPOLOGY)} are upgraded.')
     return finding.success()
 
 
-def check_amphorae(facts):
+def check_amphorae(known):
     """Whether the expected amphorae serve, and there are no others."""
-    blocks = _get_blocks(facts)
-    load_balancer = facts.load_balancer
+    blocks = _get_blocks(known)
+    load_balancer = known.load_balancer
     if outdated.Blocked.AMPHORA_ERROR in blocks:
         broken = ', '.join(a.id for a in load_balancer.amphorae
                            if a.status == compat.ERROR)
@@ -72,24 +73,24 @@ def check_amphorae(facts):
     return finding.success()
 
 
-def check_image(facts):
+def check_image(known):
     """Whether there is an image for the next amphora."""
-    if facts.target is None:
+    if known.target is None:
         return finding.not_checked(
             'Not known while "Image service" is a failure.')
-    if facts.target.image_id is None:
-        return finding.failure(facts.target.problem)
-    return finding.success(facts.target.image_id)
+    if known.target.image_id is None:
+        return finding.failure(known.target.problem)
+    return finding.success(known.target.image_id)
 
 
-def check_image_ids(facts):
+def check_image_ids(known):
     """Whether the images of its amphorae are known."""
     unknown = [amphora.id for amphora in
-               outdated.get_allocated(facts.load_balancer)
+               outdated.get_allocated(known.load_balancer)
                if amphora.image_id is None]
     if not unknown:
         return finding.success()
-    if facts.settings.boots_from_volume:
+    if known.settings.boots_from_volume:
         return finding.warning(
             f'Amphorae boot from a volume, and Cinder did not tell from '
             f'which image the volume was made: {", ".join(unknown)}. It is '
@@ -101,6 +102,31 @@ def check_image_ids(facts):
         f'"octavia-hmsync image replace --force".')
 
 
-def _get_blocks(facts):
+def _get_blocks(known):
     return outdated.get_blocks(
-        facts.load_balancer, facts.target and facts.target.image_id)
+        known.load_balancer, known.target and known.target.image_id)
+
+
+def why_failover(needs: facts.Needs) -> list[str]:
+    """Tell why a load balancer cannot use mode replace.
+
+    :returns: the reasons, in words; empty if it can.
+    """
+    reasons = []
+    if needs.is_direct:
+        reasons.append('its VIP is on a network card (SR-IOV), which two '
+                       'amphorae cannot have in turns')
+    datagrams = sorted(needs.protocols & set(compat.LVS_PROTOCOLS))
+    if datagrams:
+        reasons.append(f'{" and ".join(datagrams)} listeners were not tried')
+    return reasons
+
+
+def check_mode(known: facts.Facts) -> finding.Finding:
+    """Whether it can be replaced without a gap."""
+    reasons = why_failover(known.needs)
+    if reasons and not outdated.has_cluster(known.load_balancer):
+        return finding.warning(
+            f'Only mode failover is for it, with a gap of some seconds: '
+            f'{"; ".join(reasons)}.')
+    return finding.success()

@@ -26,7 +26,7 @@ def read_needs(engine, load_balancers):
 
 
 def read_uncommon(engine):
-    """Find load balancers that may need modes.why_failover().
+    """Find load balancers that may need why_failover().
 
     :returns: {id: Needs}, only of these few, with only those fields.
     """

@@ -1,27 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""All checks of "image check"."""
+"""All checks of "image check", and whether a replacement may begin by them."""
 
 import dataclasses
 
 from octavia_hmsync import cloud
 from octavia_hmsync import compute as image_compute
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.preflight import boot
+from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import compute
 from octavia_hmsync.image.preflight import compute_reading
 from octavia_hmsync.image.preflight import database
 from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import files
 from octavia_hmsync.image.preflight import finding
-from octavia_hmsync.image.preflight import hosts
-from octavia_hmsync.image.preflight import modes
 from octavia_hmsync.image.preflight import network
 from octavia_hmsync.image.preflight import network_reading
 from octavia_hmsync.image.preflight import reading
 from octavia_hmsync.image.preflight import secrets
-from octavia_hmsync.image.preflight import volume_reading
-from octavia_hmsync.image.preflight import volumes
 
 PROVIDER = 'Provider'
 MODE = 'Mode'
@@ -33,13 +30,13 @@ CHECKS = (
     ('Amphorae', database.check_amphorae),
     ('Image', database.check_image),
     ('Image ids', database.check_image_ids),
-    (MODE, modes.check_mode),
+    (MODE, database.check_mode),
     ('Compute flavor', compute.check_flavor),
     ('Image and flavor', compute.check_fit),
     ('Compute zone', compute.check_zone),
-    ('Hosts', hosts.check_hosts),
-    ('Volume zone', volumes.check_zone),
-    ('Boot networks', boot.check_networks),
+    ('Hosts', compute.check_hosts),
+    ('Volume zone', compute.check_volume_zone),
+    ('Boot networks', network.check_networks),
     ('VIP port', network.check_vip),
     ('VIP security group', network.check_vip_group),
     ('Port security', network.check_port_security),
@@ -135,7 +132,7 @@ def _ask_neutron(conf, all_facts):
         'network', all_facts)
     return [('Neutron', found),
             ('Port quota', network.check_port_quota(all_facts)),
-            ('Security groups of amphorae', boot.check_groups(all_facts))
+            ('Security groups of amphorae', network.check_groups(all_facts))
             ], all_facts
 
 
@@ -156,11 +153,11 @@ def _ask_cinder(conf, all_facts):
     if not all_facts[0].settings.has_cinder:
         return [], all_facts
     found, all_facts = _ask(
-        lambda: volume_reading.VolumeReader(
-            conf, volume_reading.connect(conf)), 'volumes', all_facts)
+        lambda: compute_reading.VolumeReader(
+            conf, compute_reading.connect(conf)), 'volumes', all_facts)
     return [('Volume service', found),
-            ('Volume quota', volumes.check_quota(all_facts)),
-            ('Volume type', volumes.check_type(all_facts))], all_facts
+            ('Volume quota', compute.check_volume_quota(all_facts)),
+            ('Volume type', compute.check_volume_type(all_facts))], all_facts
 
 
 def _ask(make_reader, name, all_facts):
@@ -179,3 +176,56 @@ def _ask(make_reader, name, all_facts):
         return finding.failure(str(e)), all_facts
     return finding.success(), [dataclasses.replace(one, **{name: known})
                                for one in all_facts]
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """The checks' result for one load balancer before its replacement.
+
+    :param failures: what prevents it, in words; empty if nothing does.
+    :param warnings: what may prevent it, likewise.
+    :param is_passing: whether all failures may pass by themselves.
+    :param is_tenants: whether all other failures are for the owner of the
+                       load balancer to mend. Then they say nothing about the
+                       image, and are no reason to stop the rollout.
+    """
+
+    failures: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    is_passing: bool = False
+    is_tenants: bool = False
+
+
+def judge(conf, engine, load_balancer, targets, mode, is_housekeeper=False):
+    """Make all checks of one load balancer.
+
+    :param mode: REPLACE or FAILOVER of image.db.rollout.
+    :param is_housekeeper: whether this is the housekeeper that replaces it.
+    :returns: a Verdict.
+    """
+    is_in_process = (mode == rollout_repo.REPLACE and
+                     not outdated.has_cluster(load_balancer))
+    needs = reading.read_needs(engine, [load_balancer])[load_balancer.id]
+    reasons = (database.why_failover(needs)
+               if is_in_process else ())
+    if reasons:
+        return Verdict((
+            f'Mode replace is not for load balancer {load_balancer.id}: '
+            f'{"; ".join(reasons)}. Use --mode failover, which has a gap of '
+            f'some seconds.',), is_tenants=True)
+    # The check of the mode was made above, or the operator chose failover.
+    rows = [row for row in run_all(
+        conf, engine, [load_balancer], targets,
+        is_housekeeper and is_in_process) if row.check != MODE]
+    failures = [row for row in rows
+                if row.found.severity is finding.Severity.FAILURE]
+    lasting = [row.found for row in failures if not row.found.is_passing]
+    return Verdict(
+        tuple(f'Load balancer {load_balancer.id} cannot be replaced: '
+              f'{row.check}: {row.found.details}' for row in failures),
+        tuple(f'{row.found.name}: {row.check}: {row.found.details}'
+              for row in rows
+              if row.found.severity is finding.Severity.WARNING),
+        bool(failures) and not lasting,
+        bool(lasting) and all(found.whose is finding.Whose.TENANT
+                              for found in lasting))

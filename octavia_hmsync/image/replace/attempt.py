@@ -16,7 +16,7 @@ from octavia_hmsync.image.db import lock as lock_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import outdated
 from octavia_hmsync.image import phases
-from octavia_hmsync.image.preflight import verdict
+from octavia_hmsync.image.preflight import run as preflight
 from octavia_hmsync.image.replace import known_octavia
 from octavia_hmsync.image import target
 
@@ -230,8 +230,8 @@ class Attempt:
         if problem:
             return fail(problem)
         targets = target.Targets(self._work.conf)
-        found = verdict.judge(self._work.conf, self._work.engine,
-                              load_balancer, targets, replacement.mode, True)
+        found = preflight.judge(self._work.conf, self._work.engine,
+                                load_balancer, targets, replacement.mode, True)
         if found.failures:
             reason = ' '.join(found.failures)
             if found.is_passing:

@@ -14,7 +14,7 @@ from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image import exclusions
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import outdated
-from octavia_hmsync.image.preflight import modes
+from octavia_hmsync.image.preflight import database
 from octavia_hmsync.image.preflight import reading as preflight
 from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.image.rollout import model
@@ -83,7 +83,7 @@ def _find_only_failover(engine, mode):
         return set()
     return {lb_id for lb_id, needs in
             preflight.read_uncommon(engine).items()
-            if modes.why_failover(needs)}
+            if database.why_failover(needs)}
 
 
 def _make_candidate(load_balancer, image_id, is_only_failover, now):

@@ -15,7 +15,7 @@ from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import inventory
-from octavia_hmsync.image.preflight import verdict
+from octavia_hmsync.image.preflight import run as preflight
 from octavia_hmsync.image.replace import attempt
 from octavia_hmsync.image.replace import work as image_work
 from octavia_hmsync.image import target
@@ -31,7 +31,8 @@ class TestImageUpgrade(cloud.CloudTestCase):
         groups.register(compat.CONF)
         for patched, name, new in (
                 (image_work.agent_client, 'RestAgentClient', mock.Mock()),
-                (attempt.verdict, 'judge', lambda *args: verdict.Verdict()),
+                (attempt.preflight, 'judge',
+                 lambda *args: preflight.Verdict()),
                 (attempt.target, 'Targets', lambda conf:
                     types.SimpleNamespace(
                         get=lambda tag: target.Target(NEW))),

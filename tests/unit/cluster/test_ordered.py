@@ -21,7 +21,7 @@ from octavia_hmsync.db import models
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import cancel as cancel_repo
 from octavia_hmsync.image.db import replacement as replace_repo
-from octavia_hmsync.image.preflight import verdict
+from octavia_hmsync.image.preflight import run
 from octavia_hmsync.image.replace import attempt
 from octavia_hmsync.image.replace import work as work_
 from octavia_hmsync.image import target
@@ -175,8 +175,8 @@ class TestOrdered(attempts.AttemptTestCase):
         for patched, name, new in (
                 (work_.agent_client, 'RestAgentClient', mock.Mock()),
                 (work_, 'compat_amphora', mock.Mock()),
-                (attempt.verdict, 'judge',
-                 lambda *args: verdict.Verdict()),
+                (attempt.preflight, 'judge',
+                 lambda *args: run.Verdict()),
                 (attempt.target, 'Targets', lambda conf:
                     types.SimpleNamespace(
                         get=lambda tag: target.Target(NEW))),

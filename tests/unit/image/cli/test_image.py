@@ -12,7 +12,7 @@ from octavia_hmsync import cloud
 from octavia_hmsync import compat
 from octavia_hmsync import compute
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.preflight import volume_reading
+from octavia_hmsync.image.preflight import compute_reading
 from tests.cloud import certificates
 from tests.cloud import octavia_conf
 from tests.cloud import records
@@ -356,7 +356,7 @@ class TestCheck(ImageTestCase):
         self.set_options(
             controller_worker={'volume_driver': 'volume_cinder_driver'})
         cinder = fakes.Cinder()
-        patch = mock.patch.object(volume_reading, 'connect', autospec=True,
+        patch = mock.patch.object(compute_reading, 'connect', autospec=True,
                                   return_value=cinder)
         connect = patch.start()
         self.addCleanup(patch.stop)

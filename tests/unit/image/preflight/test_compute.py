@@ -10,7 +10,6 @@ from octavia_hmsync.image.preflight import compute
 from octavia_hmsync.image.preflight import compute_reading
 from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
-from octavia_hmsync.image.preflight import hosts
 from octavia_hmsync.image import target
 from tests.unit import base
 from tests.unit.image import fakes
@@ -32,7 +31,7 @@ class TestHosts(test_preflight.CheckTestCase):
 
     def assertHosts(self, severity, pair, *words, zone=None, policy=HARD,
                     members=2, **known):
-        self.assertFound(severity, hosts.check_hosts, test_preflight.make(
+        self.assertFound(severity, compute.check_hosts, test_preflight.make(
             pair, build=facts.Build(zone=zone), compute=facts.Compute(
                 {'group': facts.ServerGroup(policy, members)}, **known)),
             *words)
@@ -63,7 +62,7 @@ class TestHosts(test_preflight.CheckTestCase):
             self.assertHosts(SUCCESS, pair, policy=SOFT, hosts=SECRET)
 
     def test_group_that_is_gone(self):
-        self.assertFailure(hosts.check_hosts, test_preflight.make(
+        self.assertFailure(compute.check_hosts, test_preflight.make(
             make_pair(), compute=facts.Compute()),
             'group is not in Nova any more')
 
@@ -74,16 +73,16 @@ class TestHosts(test_preflight.CheckTestCase):
                              hosts={'a': 9}, limits={'members': most})
 
     def test_nobody_knows(self):
-        self.assertNotChecked(hosts.check_hosts, test_preflight.make(
+        self.assertNotChecked(compute.check_hosts, test_preflight.make(
             make_pair(), compute=None), 'Compute service')
-        self.assertNotChecked(hosts.check_hosts, test_preflight.make(
+        self.assertNotChecked(compute.check_hosts, test_preflight.make(
             make_pair(), compute=facts.Compute(SECRET)), SECRET.reason)
 
     def test_hosts_of_another_compute_service(self):
         """All that is known is in octavia.conf."""
         for is_apart, severity in ((True, WARNING), (False, SUCCESS)):
             self.assertFound(
-                severity, hosts.check_hosts, test_preflight.make(
+                severity, compute.check_hosts, test_preflight.make(
                     make_pair(), compute=None, settings=facts.Settings(
                         is_apart=is_apart, has_nova=False)))
 

@@ -6,7 +6,6 @@ from keystoneauth1 import loading
 import requests
 
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.preflight import boot
 from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image.preflight import network
@@ -59,7 +58,7 @@ class TestChecks(test_preflight.CheckTestCase):
                              network.check_port_security]),
                 ('full', [network.check_addresses]),
                 ('networks', [network.check_port_security,
-                              boot.check_networks]),
+                              network.check_networks]),
                 ('security_group_ids', [network.check_security_groups]),
                 ('vip_groups', [network.check_vip_group]),
                 ('qos_policy_ids', [network.check_qos_policy])):
@@ -68,7 +67,7 @@ class TestChecks(test_preflight.CheckTestCase):
                                       SECRET.reason)
         self.assertNotChecked(network.check_port_quota,
                               [make(ports_left=SECRET)], SECRET.reason)
-        self.assertNotChecked(boot.check_groups, [make(boot_groups=SECRET)],
+        self.assertNotChecked(network.check_groups, [make(boot_groups=SECRET)],
                               SECRET.reason)
 
     def test_address_of_the_vip(self):
@@ -142,7 +141,7 @@ class TestChecks(test_preflight.CheckTestCase):
 class TestBootChecks(test_preflight.CheckTestCase):
 
     def assertNet(self, severity, *words, settings=SETTINGS, **values):
-        self.assertFound(severity, boot.check_networks, make(
+        self.assertFound(severity, network.check_networks, make(
             settings=settings, networks={'mgmt': facts.Net(**{
                 'subnet_ids': ('boot1',), **values})}), *words)
 
@@ -152,9 +151,9 @@ class TestBootChecks(test_preflight.CheckTestCase):
         self.assertNet(WARNING, 'admin_state_up', is_up=False)
         self.assertNet(FAILURE, 'port security', is_secure=False)
         self.assertNet(SUCCESS, is_secure=False, settings=facts.Settings())
-        self.assertFailure(boot.check_networks, make(networks={}), 'mgmt',
+        self.assertFailure(network.check_networks, make(networks={}), 'mgmt',
                            'amp_boot_network_list.')
-        self.assertFailure(boot.check_networks, make(
+        self.assertFailure(network.check_networks, make(
             test_outdated.make('old', availability_zone='edge'), networks={}),
             'management_network of the availability zone edge')
 
@@ -169,7 +168,7 @@ class TestBootChecks(test_preflight.CheckTestCase):
                                                 is_full=is_full)
                        for n, (version, is_full) in enumerate(
                            zip((4, 4, 6), full))}
-            self.assertFound(severity, boot.check_networks, make(
+            self.assertFound(severity, network.check_networks, make(
                 subnets=subnets,
                 networks={'mgmt': facts.Net(tuple(subnets))}), *(
                     ('address that is free',) if severity else ()))
@@ -179,13 +178,13 @@ class TestBootChecks(test_preflight.CheckTestCase):
         nowhere = facts.Build('small')
         for choices, severity in ((0, FAILURE), (1, WARNING), (2, FAILURE),
                                   (None, None), (SECRET, None)):
-            self.assertFound(severity, boot.check_networks, make(
+            self.assertFound(severity, network.check_networks, make(
                 build=nowhere, choices=choices))
-        self.assertFound(SUCCESS, boot.check_networks, make(
+        self.assertFound(SUCCESS, network.check_networks, make(
             build=nowhere, settings=facts.Settings(has_nova=False)))
 
     def test_unreadable_zone(self):
-        self.assertFailure(boot.check_networks, make(
+        self.assertFailure(network.check_networks, make(
             build=facts.Build(problem='It cannot be read.')),
             'It cannot be read.')
 
@@ -199,11 +198,11 @@ class TestBootChecks(test_preflight.CheckTestCase):
                 ({'security_group_ids': ids}, FAILURE, ('mgmt-sg of',)),
                 ({'security_group_ids': frozenset(),
                   'boot_groups': {'mgmt-sg': 1}}, FAILURE, ('group1 of',))):
-            self.assertFound(severity, boot.check_groups, [make(**values)],
+            self.assertFound(severity, network.check_groups, [make(**values)],
                              *words)
         for settings in (facts.Settings(), dataclasses.replace(
                 SETTINGS, has_nova=False)):
-            self.assertFound(SUCCESS, boot.check_groups, [make(
+            self.assertFound(SUCCESS, network.check_groups, [make(
                 security_group_ids=frozenset(), settings=settings)])
 
 

@@ -6,10 +6,10 @@ from keystoneauth1 import loading
 import requests
 
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.preflight import compute
+from octavia_hmsync.image.preflight import compute_reading
 from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
-from octavia_hmsync.image.preflight import volume_reading
-from octavia_hmsync.image.preflight import volumes
 from tests.unit import base
 from tests.unit.image import fakes
 from tests.unit.image.preflight import test_preflight
@@ -29,19 +29,21 @@ def make(settings=SETTINGS, zone='az', **values):
 class TestChecks(test_preflight.CheckTestCase):
 
     def test_type(self):
-        self.assertFound(SUCCESS, volumes.check_type, [make()])
-        self.assertFailure(volumes.check_type, [make(types=frozenset())],
+        self.assertFound(SUCCESS, compute.check_volume_type, [make()])
+        self.assertFailure(compute.check_volume_type,
+                           [make(types=frozenset())],
                            'fast')
-        self.assertFound(SUCCESS, volumes.check_type, [make(
+        self.assertFound(SUCCESS, compute.check_volume_type, [make(
             facts.Settings(has_cinder=True))])
 
     def test_zone(self):
         for zones, severity in (({'az': True}, SUCCESS),
                                 ({'az': False}, WARNING), ({}, WARNING)):
-            self.assertFound(severity, volumes.check_zone, make(zones=zones))
-        self.assertFound(SUCCESS, volumes.check_zone,
+            self.assertFound(severity, compute.check_volume_zone,
+                             make(zones=zones))
+        self.assertFound(SUCCESS, compute.check_volume_zone,
                          make(zone=None, zones={}))
-        self.assertFound(SUCCESS, volumes.check_zone,
+        self.assertFound(SUCCESS, compute.check_volume_zone,
                          make(facts.Settings(), zones={}))
 
     def test_quota(self):
@@ -53,10 +55,10 @@ class TestChecks(test_preflight.CheckTestCase):
                 ({'gigabytes_slow': 0}, 1, 1, SUCCESS, ()),
                 ({'gigabytes': 25}, 3, 2, SUCCESS, ()),
                 ({'gigabytes': 25}, 3, 3, WARNING, ('30 GB', 'Cinder'))):
-            self.assertFound(severity, volumes.check_quota, [make(
+            self.assertFound(severity, compute.check_volume_quota, [make(
                 dataclasses.replace(SETTINGS, parallel=parallel),
                 left=left)] * number, *words)
-        self.assertFailure(volumes.check_quota, [make(largest=9)],
+        self.assertFailure(compute.check_volume_quota, [make(largest=9)],
                            'may have 9 GB')
 
     def test_nobody_knows(self):
@@ -64,8 +66,9 @@ class TestChecks(test_preflight.CheckTestCase):
         hidden = make(types=SECRET, zones=SECRET, left=SECRET)
         for known, words in ((none, 'Volume service'),
                              (hidden, SECRET.reason)):
-            self.assertNotChecked(volumes.check_zone, known, words)
-            for check in (volumes.check_type, volumes.check_quota):
+            self.assertNotChecked(compute.check_volume_zone, known, words)
+            for check in (compute.check_volume_type,
+                          compute.check_volume_quota):
                 self.assertNotChecked(check, [known], words)
 
 
@@ -78,7 +81,7 @@ class TestReading(base.TestCase):
         self.cinder = fakes.Cinder()
 
     def read(self, **values):
-        return volume_reading.VolumeReader(self.conf, self.cinder).read(
+        return compute_reading.VolumeReader(self.conf, self.cinder).read(
             [make(**values)])
 
     def test_what_there_is(self):

@@ -26,7 +26,7 @@ from octavia_hmsync.image.db import evidence as evidence_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import phases
-from octavia_hmsync.image.preflight import verdict
+from octavia_hmsync.image.preflight import run as preflight
 from octavia_hmsync.image.replace import attempt
 from octavia_hmsync.image.replace import process
 from octavia_hmsync.image.replace import work as work_
@@ -215,7 +215,7 @@ class ProcessTestCase(attempts.AttemptTestCase):
         for patched, name, new in (
                 (work_.agent_client, 'RestAgentClient', mock.Mock()),
                 (work_, 'compat_amphora', mock.Mock()),
-                (attempt.verdict, 'judge', self._judge),
+                (attempt.preflight, 'judge', self._judge),
                 (attempt.target, 'Targets', self._make_targets),
                 (process, 'build', self._build),
                 (process.removal, 'remove', self._remove),
@@ -234,7 +234,7 @@ class ProcessTestCase(attempts.AttemptTestCase):
         self.target = NEW
 
     def _judge(self, *args):
-        return verdict.Verdict()
+        return preflight.Verdict()
 
     def _make_targets(self, conf):
         return types.SimpleNamespace(
@@ -643,9 +643,9 @@ class TestPermission(ProcessTestCase):
 
     def refuse(self, *args, **kwargs):
         world = World(self, 'SINGLE')
-        found = verdict.Verdict(*args, **kwargs)
+        found = preflight.Verdict(*args, **kwargs)
         self.useFixture(fixtures.MockPatchObject(
-            attempt.verdict, 'judge', lambda *args: found))
+            attempt.preflight, 'judge', lambda *args: found))
         row = self.replace(world)
         self.assertEqual([], world.steps)
         self.assertIsNone(row.phase)
@@ -670,12 +670,12 @@ class TestPermission(ProcessTestCase):
         self.assertGreater(row.not_before, row.finished_at)
 
     def test_warnings_are_no_matter(self):
-        row = self.refuse_nothing(verdict.Verdict(warnings=('Perhaps.',)))
+        row = self.refuse_nothing(preflight.Verdict(warnings=('Perhaps.',)))
         self.assertEqual('DONE', row.state)
 
     def refuse_nothing(self, found):
         self.useFixture(fixtures.MockPatchObject(
-            attempt.verdict, 'judge', lambda *args: found))
+            attempt.preflight, 'judge', lambda *args: found))
         world = World(self, 'SINGLE')
         row = self.replace(world)
         self.assertWhole(world, row)
@@ -685,8 +685,8 @@ class TestPermission(ProcessTestCase):
         """Whoever takes up what is locked has to end it."""
         asked = []
         self.useFixture(fixtures.MockPatchObject(
-            attempt.verdict, 'judge', lambda *args: (
-                asked.append(1) or verdict.Verdict(
+            attempt.preflight, 'judge', lambda *args: (
+                asked.append(1) or preflight.Verdict(
                     () if len(asked) == 1 else ('Gone.',)))))
         world = World(self, 'ACTIVE_STANDBY', {6: ('after', attempts.Death())})
         row = self.replace(world)

@@ -21,7 +21,7 @@ from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import load_balancer as lb
-from octavia_hmsync.image.preflight import verdict
+from octavia_hmsync.image.preflight import run as preflight
 from octavia_hmsync.image.replace import attempt
 from octavia_hmsync.image.replace import stock
 from octavia_hmsync.image.replace import work as work_
@@ -210,8 +210,8 @@ class StockTestCase(attempts.AttemptTestCase):
         for patched, name, new in (
                 (work_.agent_client, 'RestAgentClient', mock.Mock()),
                 (work_, 'compat_amphora', mock.Mock()),
-                (attempt.verdict, 'judge',
-                 lambda *args: verdict.Verdict()),
+                (attempt.preflight, 'judge',
+                 lambda *args: preflight.Verdict()),
                 (attempt.target, 'Targets', lambda conf:
                     types.SimpleNamespace(
                         get=lambda tag: target.Target(NEW))),
