@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import threading
-
 import time
 import uuid
 
