@@ -26,52 +26,32 @@ class _Cluster(payloads.Payload):
     active: int
 
 
-@dataclasses.dataclass(frozen=True)
+@payloads.event('cluster.created')
 class ClusterCreated(_Cluster):
     """A load balancer on a cluster is ACTIVE for the first time."""
 
-    EVENT_TYPE = 'octavia_hmsync.cluster.created'
-    PRIORITY = payloads.INFO
-    VERSION = '1.0'
 
-
-@dataclasses.dataclass(frozen=True)
+@payloads.event('cluster.online')
 class ClusterOnline(_Cluster):
     """All members of a cluster are well."""
 
-    EVENT_TYPE = 'octavia_hmsync.cluster.online'
-    PRIORITY = payloads.INFO
-    VERSION = '1.0'
 
-
-@dataclasses.dataclass(frozen=True)
+@payloads.event('cluster.degraded', payloads.WARN)
 class ClusterDegraded(_Cluster):
     """Fewer members of a cluster are well than desired."""
 
-    EVENT_TYPE = 'octavia_hmsync.cluster.degraded'
-    PRIORITY = payloads.WARN
-    VERSION = '1.0'
 
-
-@dataclasses.dataclass(frozen=True)
+@payloads.event('cluster.error', payloads.ERROR)
 class ClusterError(_Cluster):
     """Fewer members of a cluster are well than it needs."""
 
-    EVENT_TYPE = 'octavia_hmsync.cluster.error'
-    PRIORITY = payloads.ERROR
-    VERSION = '1.0'
 
-
-@dataclasses.dataclass(frozen=True)
+@payloads.event('cluster.offline')
 class ClusterOffline(_Cluster):
     """The load balancer of a cluster was disabled."""
 
-    EVENT_TYPE = 'octavia_hmsync.cluster.offline'
-    PRIORITY = payloads.INFO
-    VERSION = '1.0'
 
-
-@dataclasses.dataclass(frozen=True)
+@payloads.event('cluster.vip_moved')
 class ClusterVIPMoved(payloads.Payload):
     """Another distributor of a cluster takes over its VIP.
 
@@ -81,10 +61,6 @@ class ClusterVIPMoved(payloads.Payload):
     :param reason: what is wrong with the previous one, None if nothing is
                    known to be.
     """
-
-    EVENT_TYPE = 'octavia_hmsync.cluster.vip_moved'
-    PRIORITY = payloads.INFO
-    VERSION = '1.0'
 
     cluster_id: str
     load_balancer_id: str
@@ -109,7 +85,7 @@ class _Member(payloads.Payload):
     slot: int | None
 
 
-@dataclasses.dataclass(frozen=True)
+@payloads.event('cluster_member.added')
 class ClusterMemberAdded(_Member):
     """A member gets new connections.
 
@@ -117,14 +93,10 @@ class ClusterMemberAdded(_Member):
                            DRAINING for a member that has recovered.
     """
 
-    EVENT_TYPE = 'octavia_hmsync.cluster_member.added'
-    PRIORITY = payloads.INFO
-    VERSION = '1.0'
-
     previous_state: str
 
 
-@dataclasses.dataclass(frozen=True)
+@payloads.event('cluster_member.drained', payloads.WARN)
 class ClusterMemberDrained(_Member):
     """A member gets no new connections any more.
 
@@ -132,39 +104,27 @@ class ClusterMemberDrained(_Member):
     :param reason: what is wrong with it, None if nothing is known to be.
     """
 
-    EVENT_TYPE = 'octavia_hmsync.cluster_member.drained'
-    PRIORITY = payloads.WARN
-    VERSION = '1.0'
-
     ordered: str | None
     reason: str | None
 
 
-@dataclasses.dataclass(frozen=True)
+@payloads.event('cluster_member.dead', payloads.WARN)
 class ClusterMemberDead(_Member):
     """A member is silent, and its front end does not answer.
 
     :param reason: in words, or None.
     """
 
-    EVENT_TYPE = 'octavia_hmsync.cluster_member.dead'
-    PRIORITY = payloads.WARN
-    VERSION = '1.0'
-
     reason: str | None
 
 
-@dataclasses.dataclass(frozen=True)
+@payloads.event('cluster_member.replaced')
 class ClusterMemberReplaced(_Member):
     """Another member has taken the slot of a member.
 
     :param new_member_id: id of the new member.
     :param new_amphora_id: id of the new member's amphora.
     """
-
-    EVENT_TYPE = 'octavia_hmsync.cluster_member.replaced'
-    PRIORITY = payloads.INFO
-    VERSION = '1.0'
 
     new_member_id: str
     new_amphora_id: str | None
@@ -184,22 +144,14 @@ class _Distributor(payloads.Payload):
     vips: int
 
 
-@dataclasses.dataclass(frozen=True)
+@payloads.event('distributor.up')
 class DistributorUp(_Distributor):
     """A distributor answers, for the first time or again."""
 
-    EVENT_TYPE = 'octavia_hmsync.distributor.up'
-    PRIORITY = payloads.INFO
-    VERSION = '1.0'
 
-
-@dataclasses.dataclass(frozen=True)
+@payloads.event('distributor.down', payloads.WARN)
 class DistributorDown(_Distributor):
     """A distributor that answered does not any more."""
-
-    EVENT_TYPE = 'octavia_hmsync.distributor.down'
-    PRIORITY = payloads.WARN
-    VERSION = '1.0'
 
 
 ALL = (

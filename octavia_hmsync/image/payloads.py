@@ -8,7 +8,7 @@ import datetime
 from octavia_hmsync.sync import payloads
 
 
-@dataclasses.dataclass(frozen=True)
+@payloads.event('image_rollout.started', version='1.1')
 class ImageRolloutStarted(payloads.Payload):
     """An operator has started a rollout of the newest images.
 
@@ -16,10 +16,6 @@ class ImageRolloutStarted(payloads.Payload):
     :param reason: why, in the operator's words; may be empty.
     :param undo_of: the id of the rollout that it undoes, or None.
     """
-
-    EVENT_TYPE = 'octavia_hmsync.image_rollout.started'
-    PRIORITY = payloads.INFO
-    VERSION = '1.1'
 
     rollout_id: str
     mode: str
@@ -50,52 +46,32 @@ class _ImageRollout(payloads.Payload):
     refused: int
 
 
-@dataclasses.dataclass(frozen=True)
+@payloads.event('image_rollout.paused', version='1.1')
 class ImageRolloutPaused(_ImageRollout):
     """An operator has paused a rollout: it begins nothing."""
 
-    EVENT_TYPE = 'octavia_hmsync.image_rollout.paused'
-    PRIORITY = payloads.INFO
-    VERSION = '1.1'
 
-
-@dataclasses.dataclass(frozen=True)
+@payloads.event('image_rollout.resumed', version='1.1')
 class ImageRolloutResumed(_ImageRollout):
     """A rollout that was paused goes on."""
 
-    EVENT_TYPE = 'octavia_hmsync.image_rollout.resumed'
-    PRIORITY = payloads.INFO
-    VERSION = '1.1'
 
-
-@dataclasses.dataclass(frozen=True)
+@payloads.event('image_rollout.cancelled', version='1.1')
 class ImageRolloutCancelled(_ImageRollout):
     """An operator has ended a rollout."""
 
-    EVENT_TYPE = 'octavia_hmsync.image_rollout.cancelled'
-    PRIORITY = payloads.INFO
-    VERSION = '1.1'
 
-
-@dataclasses.dataclass(frozen=True)
+@payloads.event('image_rollout.halted', payloads.ERROR, version='1.1')
 class ImageRolloutHalted(_ImageRollout):
     """A rollout has ended because too many of its replacements failed."""
 
-    EVENT_TYPE = 'octavia_hmsync.image_rollout.halted'
-    PRIORITY = payloads.ERROR
-    VERSION = '1.1'
 
-
-@dataclasses.dataclass(frozen=True)
+@payloads.event('image_rollout.done', version='1.1')
 class ImageRolloutDone(_ImageRollout):
     """A rollout has ended: nothing is left to replace."""
 
-    EVENT_TYPE = 'octavia_hmsync.image_rollout.done'
-    PRIORITY = payloads.INFO
-    VERSION = '1.1'
 
-
-@dataclasses.dataclass(frozen=True)
+@payloads.event('image_replacement.started')
 class ImageReplacementStarted(payloads.Payload):
     """A housekeeper begins to replace the amphorae of a load balancer.
 
@@ -106,10 +82,6 @@ class ImageReplacementStarted(payloads.Payload):
     :param canary: whether it is a canary of its rollout.
     :param target_image_id: the new image.
     """
-
-    EVENT_TYPE = 'octavia_hmsync.image_replacement.started'
-    PRIORITY = payloads.INFO
-    VERSION = '1.0'
 
     replacement_id: str
     rollout_id: str | None
@@ -150,25 +122,17 @@ class _ImageReplacementEnded(payloads.Payload):
     finished_at: datetime.datetime | None
 
 
-@dataclasses.dataclass(frozen=True)
+@payloads.event('image_replacement.done')
 class ImageReplacementDone(_ImageReplacementEnded):
     """All amphorae of a load balancer have the image."""
 
-    EVENT_TYPE = 'octavia_hmsync.image_replacement.done'
-    PRIORITY = payloads.INFO
-    VERSION = '1.0'
 
-
-@dataclasses.dataclass(frozen=True)
+@payloads.event('image_replacement.failed', payloads.WARN)
 class ImageReplacementFailed(_ImageReplacementEnded):
     """The amphorae of a load balancer could not be replaced."""
 
-    EVENT_TYPE = 'octavia_hmsync.image_replacement.failed'
-    PRIORITY = payloads.WARN
-    VERSION = '1.0'
 
-
-@dataclasses.dataclass(frozen=True)
+@payloads.event('image_replacement.skipped')
 class ImageReplacementSkipped(_ImageReplacementEnded):
     """A passing obstacle stopped it; it may be tried again.
 
@@ -176,29 +140,17 @@ class ImageReplacementSkipped(_ImageReplacementEnded):
                        clock, UTC; None for at once.
     """
 
-    EVENT_TYPE = 'octavia_hmsync.image_replacement.skipped'
-    PRIORITY = payloads.INFO
-    VERSION = '1.0'
-
     not_before: datetime.datetime | None
 
 
-@dataclasses.dataclass(frozen=True)
+@payloads.event('image_replacement.refused', payloads.WARN)
 class ImageReplacementRefused(_ImageReplacementEnded):
     """The load balancer has a fault of its own; nothing was changed."""
 
-    EVENT_TYPE = 'octavia_hmsync.image_replacement.refused'
-    PRIORITY = payloads.WARN
-    VERSION = '1.0'
 
-
-@dataclasses.dataclass(frozen=True)
+@payloads.event('image_replacement.cancelled')
 class ImageReplacementCancelled(_ImageReplacementEnded):
     """An operator cancelled an attempt that had begun."""
-
-    EVENT_TYPE = 'octavia_hmsync.image_replacement.cancelled'
-    PRIORITY = payloads.INFO
-    VERSION = '1.0'
 
 
 ALL = (

@@ -10,8 +10,7 @@ each class, and ``doc/notification_samples`` has a sample.
 
 import dataclasses
 import datetime
-from typing import Any
-from typing import ClassVar
+import typing
 
 from octavia_hmsync.sync.rules import trial
 
@@ -23,13 +22,27 @@ ERROR = 'error'
 AT_ONCE = 100
 
 
+@typing.dataclass_transform(frozen_default=True)
+def event(name, priority=INFO, version='1.0'):
+    """Make a class the payload of an event, a frozen dataclass.
+
+    :param name: of the event, after octavia_hmsync.
+    """
+    def make(payload_class):
+        payload_class.EVENT_TYPE = f'octavia_hmsync.{name}'
+        payload_class.PRIORITY, payload_class.VERSION = priority, version
+        return dataclasses.dataclass(frozen=True)(payload_class)
+
+    return make
+
+
 @dataclasses.dataclass(frozen=True)
 class Payload:
     """What all payloads have in common."""
 
-    EVENT_TYPE: ClassVar[str]
-    PRIORITY: ClassVar[str]
-    VERSION: ClassVar[str]
+    EVENT_TYPE: typing.ClassVar[str]
+    PRIORITY: typing.ClassVar[str]
+    VERSION: typing.ClassVar[str]
 
     def to_dict(self):
         """Return the plain values to send, with the version."""
@@ -38,7 +51,7 @@ class Payload:
             for field in dataclasses.fields(self)}}
 
 
-def _to_plain(value: Any) -> Any:
+def _to_plain(value: typing.Any) -> typing.Any:
     if isinstance(value, datetime.datetime):
         return value.isoformat(timespec='seconds')
     if isinstance(value, tuple):
@@ -63,34 +76,22 @@ class _HealthManager(Payload):
     previous_address: str | None
 
 
-@dataclasses.dataclass(frozen=True)
+@event('health_manager.up')
 class HealthManagerUp(_HealthManager):
     """A health manager is ONLINE, or has another address."""
 
-    EVENT_TYPE = 'octavia_hmsync.health_manager.up'
-    PRIORITY = INFO
-    VERSION = '1.0'
 
-
-@dataclasses.dataclass(frozen=True)
+@event('health_manager.draining')
 class HealthManagerDraining(_HealthManager):
     """A health manager is draining: it still listens."""
 
-    EVENT_TYPE = 'octavia_hmsync.health_manager.draining'
-    PRIORITY = INFO
-    VERSION = '1.0'
 
-
-@dataclasses.dataclass(frozen=True)
+@event('health_manager.down', WARN)
 class HealthManagerDown(_HealthManager):
     """A health manager unregistered, or was silent for offline_after."""
 
-    EVENT_TYPE = 'octavia_hmsync.health_manager.down'
-    PRIORITY = WARN
-    VERSION = '1.0'
 
-
-@dataclasses.dataclass(frozen=True)
+@event('generation.published')
 class GenerationPublished(Payload):
     """A new list was published.
 
@@ -100,10 +101,6 @@ class GenerationPublished(Payload):
     :param published_by: ``[DEFAULT] host`` of the housekeeper.
     """
 
-    EVENT_TYPE = 'octavia_hmsync.generation.published'
-    PRIORITY = INFO
-    VERSION = '1.0'
-
     number: int
     controller_ip_port_list: tuple
     status: str
@@ -111,7 +108,7 @@ class GenerationPublished(Payload):
     published_by: str
 
 
-@dataclasses.dataclass(frozen=True)
+@event('generation.completed')
 class GenerationCompleted(Payload):
     """Every amphora has acknowledged a list.
 
@@ -119,16 +116,12 @@ class GenerationCompleted(Payload):
     :param published_at: when it was published, by the database's clock, UTC.
     """
 
-    EVENT_TYPE = 'octavia_hmsync.generation.completed'
-    PRIORITY = INFO
-    VERSION = '1.0'
-
     number: int
     controller_ip_port_list: tuple
     published_at: datetime.datetime
 
 
-@dataclasses.dataclass(frozen=True)
+@event('generation.rolled_back', ERROR)
 class GenerationRolledBack(Payload):
     """A list was withdrawn.
 
@@ -139,10 +132,6 @@ class GenerationRolledBack(Payload):
     :param reason: what went wrong.
     :param rolled_back_by: ``[DEFAULT] host`` of the housekeeper.
     """
-
-    EVENT_TYPE = 'octavia_hmsync.generation.rolled_back'
-    PRIORITY = ERROR
-    VERSION = '1.0'
 
     number: int
     replaced_by: int | None
@@ -166,34 +155,22 @@ class _FailedAmphora(Payload):
     error: str
 
 
-@dataclasses.dataclass(frozen=True)
+@event('amphora.unreachable', WARN)
 class AmphoraUnreachable(_FailedAmphora):
     """The agent of an amphora does not answer."""
 
-    EVENT_TYPE = 'octavia_hmsync.amphora.unreachable'
-    PRIORITY = WARN
-    VERSION = '1.0'
 
-
-@dataclasses.dataclass(frozen=True)
+@event('amphora.rejected', WARN)
 class AmphoraRejected(_FailedAmphora):
     """The agent of an amphora refuses its configuration."""
 
-    EVENT_TYPE = 'octavia_hmsync.amphora.rejected'
-    PRIORITY = WARN
-    VERSION = '1.0'
 
-
-@dataclasses.dataclass(frozen=True)
+@event('amphora.unsupported', WARN)
 class AmphoraUnsupported(_FailedAmphora):
     """The image of an amphora cannot be configured."""
 
-    EVENT_TYPE = 'octavia_hmsync.amphora.unsupported'
-    PRIORITY = WARN
-    VERSION = '1.0'
 
-
-@dataclasses.dataclass(frozen=True)
+@event('amphora.recovered')
 class AmphoraRecovered(Payload):
     """An amphora that could not be configured has acknowledged a list.
 
@@ -201,30 +178,22 @@ class AmphoraRecovered(Payload):
     :param generation: number of the list that it has.
     """
 
-    EVENT_TYPE = 'octavia_hmsync.amphora.recovered'
-    PRIORITY = INFO
-    VERSION = '1.0'
-
     amphora_id: str
     load_balancer_id: str | None
     generation: int
 
 
-@dataclasses.dataclass(frozen=True)
+@event('amphora.not_adopted', WARN)
 class AmphoraNotAdopted(Payload):
     """Amphorae acknowledge a list but go on with another one.
 
     :param amphora_ids: at most AT_ONCE.
     """
 
-    EVENT_TYPE = 'octavia_hmsync.amphora.not_adopted'
-    PRIORITY = WARN
-    VERSION = '1.0'
-
     amphora_ids: tuple
 
 
-@dataclasses.dataclass(frozen=True)
+@event('failover_guard.holding', WARN)
 class FailoverGuardHolding(Payload):
     """Failovers of amphorae are on hold: no health manager could hear them.
 
@@ -232,24 +201,16 @@ class FailoverGuardHolding(Payload):
     :param failover_hold_max: seconds for which they are held at most.
     """
 
-    EVENT_TYPE = 'octavia_hmsync.failover_guard.holding'
-    PRIORITY = WARN
-    VERSION = '1.0'
-
     amphora_ids: tuple
     failover_hold_max: int
 
 
-@dataclasses.dataclass(frozen=True)
+@event('failover_guard.released')
 class FailoverGuardReleased(Payload):
     """Amphorae that were on hold are heard again.
 
     :param amphora_ids: at most AT_ONCE.
     """
-
-    EVENT_TYPE = 'octavia_hmsync.failover_guard.released'
-    PRIORITY = INFO
-    VERSION = '1.0'
 
     amphora_ids: tuple
 

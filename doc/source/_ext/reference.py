@@ -82,19 +82,17 @@ def find_events():
     found = []
     for _, tree in parse_package():
         for node in tree.body:
-            if not isinstance(node, ast.ClassDef):
-                continue
-            own = {target.id: statement.value for statement in node.body
-                   if isinstance(statement, ast.Assign)
-                   for target in statement.targets
-                   if isinstance(target, ast.Name)}
-            if {'EVENT_TYPE', 'PRIORITY', 'VERSION'} <= set(own):
-                text = (ast.get_docstring(node) or '').partition(
-                    '\n\n:param')[0]
+            for call in getattr(node, 'decorator_list', ()):
+                if not re.match(r'(payloads\.)?event\(', ast.unparse(call)):
+                    continue
+                name, *priority = map(ast.unparse, call.args)
+                version = {each.arg: each.value.value
+                           for each in call.keywords}.get('version', '1.0')
                 found.append((
-                    own['EVENT_TYPE'].value,
-                    ast.unparse(own['PRIORITY']).rpartition('.')[2],
-                    own['VERSION'].value, text))
+                    f'octavia_hmsync.{ast.literal_eval(name)}',
+                    (priority or ['INFO'])[0].rpartition('.')[2], version,
+                    (ast.get_docstring(node) or '').partition(
+                        '\n\n:param')[0]))
     return found
 
 
