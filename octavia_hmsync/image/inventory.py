@@ -8,7 +8,7 @@ A page takes three statements, however many load balancers it has.
 import itertools
 
 from octavia_hmsync.image.db import inventory as inventory_repo
-from octavia_hmsync.image import load_balancer as lb
+from octavia_hmsync.image import outdated
 from octavia_hmsync.image import target
 
 
@@ -84,7 +84,7 @@ class Inventory:
                 amphora_rows, lambda row: row.load_balancer_id)}
         tags = {flavor_id: self._get_tag(flavor_id)
                 for flavor_id in {row.flavor_id for row in rows}}
-        return [lb.LoadBalancer(
+        return [outdated.LoadBalancer(
             row.id, row.name, row.project_id, row.provider, row.topology,
             row.provisioning_status, row.flavor_id, row.availability_zone,
             row.server_group_id, tags[row.flavor_id],
@@ -93,5 +93,5 @@ class Inventory:
 
 
 def _make_amphora(row):
-    return lb.Amphora(row.id, row.status, row.role, row.image_id,
-                      row.lb_network_ip, bool(row.busy))
+    return outdated.Amphora(row.id, row.status, row.role, row.image_id,
+                            row.lb_network_ip, bool(row.busy))

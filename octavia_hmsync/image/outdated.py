@@ -1,14 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which load balancers are outdated, and what blocks a replacement.
+"""Which load balancers are outdated, excluded, or blocked from a replacement.
 
 Pure rules: they need only the database and the id of the target image.
 """
 
+from collections.abc import Iterable
+from collections.abc import Mapping
+import dataclasses
+import datetime
 import enum
 
 from octavia_hmsync import compat
-from octavia_hmsync.image import load_balancer as lb
+from octavia_hmsync.image.db import exclusion as exclusion_repo
+
+
+@dataclasses.dataclass(frozen=True)
+class Amphora:
+    """An amphora that is not deleted.
+
+    :param id: of Octavia's.
+    :param status: ALLOCATED, ERROR, BOOTING, ...
+    :param role: MASTER, BACKUP, STANDALONE; None while it has none.
+    :param image_id: the image that it booted from; None if unknown.
+    :param lb_network_ip: address of its agent; None while it has none.
+    :param is_busy: whether a failover of it has begun, or has failed.
+    """
+
+    id: str
+    status: str | None
+    role: str | None = None
+    image_id: str | None = None
+    lb_network_ip: str | None = None
+    is_busy: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadBalancer:
+    """A load balancer that is not deleted.
+
+    :param id: of Octavia's.
+    :param name: its owner's name for it.
+    :param project_id: its owner.
+    :param provider: None if it is older than other providers.
+    :param topology: None if Octavia did not store it.
+    :param status: its provisioning_status.
+    :param flavor_id: None without a flavor.
+    :param availability_zone: None without one.
+    :param server_group_id: of its instances; None without one.
+    :param tag: of the image for its next amphora; None if its flavor cannot
+                be read.
+    :param amphorae: tuple of Amphora, by id.
+    :param operating_status: Octavia's.
+    :param changed_at: Octavia's last change, UTC, by Octavia's clock.
+    """
+
+    id: str
+    name: str | None
+    project_id: str | None
+    provider: str | None
+    topology: str | None
+    status: str
+    flavor_id: str | None = None
+    availability_zone: str | None = None
+    server_group_id: str | None = None
+    tag: str | None = None
+    amphorae: tuple[Amphora, ...] = ()
+    operating_status: str | None = None
+    changed_at: datetime.datetime | None = None
 
 
 class Outdated(enum.StrEnum):
@@ -58,7 +117,7 @@ class Blocked(enum.StrEnum):
     """No active image has the tag."""
 
 
-def get_allocated(load_balancer: lb.LoadBalancer) -> list[lb.Amphora]:
+def get_allocated(load_balancer: LoadBalancer) -> list[Amphora]:
     """Return the amphorae that can be replaced.
 
     An amphora in ERROR or in the making is another matter.
@@ -67,8 +126,8 @@ def get_allocated(load_balancer: lb.LoadBalancer) -> list[lb.Amphora]:
             if amphora.status == compat.AMPHORA_ALLOCATED]
 
 
-def get_outdated(load_balancer: lb.LoadBalancer,
-                 target_image_id: str | None) -> list[lb.Amphora]:
+def get_outdated(load_balancer: LoadBalancer,
+                 target_image_id: str | None) -> list[Amphora]:
     """Return the amphorae that are known not to have the target image.
 
     :param target_image_id: None if there is none.
@@ -79,7 +138,7 @@ def get_outdated(load_balancer: lb.LoadBalancer,
             if amphora.image_id not in (None, target_image_id)]
 
 
-def judge(load_balancer: lb.LoadBalancer,
+def judge(load_balancer: LoadBalancer,
           target_image_id: str | None) -> Outdated:
     """Tell whether a load balancer is outdated.
 
@@ -96,7 +155,7 @@ def judge(load_balancer: lb.LoadBalancer,
     return Outdated.UNKNOWN if None in images else Outdated.NO
 
 
-def get_blocks(load_balancer: lb.LoadBalancer,
+def get_blocks(load_balancer: LoadBalancer,
                target_image_id: str | None) -> tuple[Blocked, ...]:
     """Tell what blocks a replacement.
 
@@ -120,7 +179,7 @@ def get_blocks(load_balancer: lb.LoadBalancer,
     return tuple(blocks)
 
 
-def _get_amphora_blocks(load_balancer: lb.LoadBalancer) -> list[Blocked]:
+def _get_amphora_blocks(load_balancer: LoadBalancer) -> list[Blocked]:
     blocks = []
     allocated = get_allocated(load_balancer)
     if any(a.status == compat.ERROR for a in load_balancer.amphorae):
@@ -140,16 +199,47 @@ def _get_amphora_blocks(load_balancer: lb.LoadBalancer) -> list[Blocked]:
     return blocks
 
 
-def is_of_amphorae(load_balancer: lb.LoadBalancer) -> bool:
+def is_of_amphorae(load_balancer: LoadBalancer) -> bool:
     """Tell whether a load balancer has amphorae of Octavia's own."""
     return (load_balancer.provider in (None, *compat.AMPHORA_PROVIDERS) or
             has_cluster(load_balancer))
 
 
-def has_cluster(load_balancer: lb.LoadBalancer) -> bool:
+def has_cluster(load_balancer: LoadBalancer) -> bool:
     """Tell whether the amphorae of a load balancer are members of a cluster.
 
     The cluster replaces them itself, whatever the mode: one after the other,
     each new one before the old one goes.
     """
     return load_balancer.provider == compat.CLUSTER_PROVIDER
+
+
+class Exclusions:
+    """The exclusions, prepared for many load balancers.
+
+    :param exclusions: all present exclusions.
+    :param tagged: {id of a load balancer: its tags}, of load balancers that
+                   are excluded by tag.
+    """
+
+    def __init__(self, exclusions: Iterable[exclusion_repo.Exclusion],
+                 tagged: Mapping[str, Iterable[str]]):
+        self._by_value = {(e.kind, e.value): e for e in exclusions}
+        self._tagged = tagged
+
+    def find(self, load_balancer: LoadBalancer
+             ) -> exclusion_repo.Exclusion | None:
+        """Return the exclusion that covers a load balancer, or None."""
+        for key in self._get_keys(load_balancer):
+            if key in self._by_value:
+                return self._by_value[key]
+        return None
+
+    def _get_keys(self, load_balancer: LoadBalancer
+                  ) -> Iterable[tuple[str, str | None]]:
+        yield exclusion_repo.LOAD_BALANCER, load_balancer.id
+        yield exclusion_repo.PROJECT, load_balancer.project_id
+        for tag in self._tagged.get(load_balancer.id, ()):
+            yield exclusion_repo.TAG, tag
+        yield exclusion_repo.FLAVOR, load_balancer.flavor_id
+        yield exclusion_repo.ZONE, load_balancer.availability_zone

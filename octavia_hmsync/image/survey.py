@@ -13,7 +13,6 @@ from oslo_log import log as logging
 
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import exclusion as exclusion_repo
-from octavia_hmsync.image import exclusions
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import outdated
 from octavia_hmsync.image import target
@@ -59,7 +58,7 @@ class Survey:
 
     def _count(self):
         targets = target.Targets(self._conf)
-        excluded = exclusions.Exclusions(
+        excluded = outdated.Exclusions(
             exclusion_repo.get_all(self._engine),
             exclusion_repo.get_tagged(self._engine))
         verdicts = collections.Counter(dict.fromkeys(outdated.Outdated, 0))

@@ -17,7 +17,6 @@ from octavia_hmsync import periodic
 from octavia_hmsync.sync.health_manager import address
 from octavia_hmsync.sync.health_manager import figures
 from octavia_hmsync.sync.health_manager import guard
-from octavia_hmsync.sync.health_manager import instance
 from octavia_hmsync.sync.health_manager import keepalive
 from octavia_hmsync.sync.health_manager import listener
 from octavia_hmsync.sync.health_manager import probes
@@ -47,7 +46,7 @@ class HealthManagerExtension:
         measure = instruments.HealthManagerInstruments()
         self._keepalive = keepalive.Keepalive(
             conf, self._engine, address.load_driver(conf), self._listener,
-            instance.ID, start_took=start.get_age())
+            start.ID, start_took=start.get_age())
         self._beats = periodic.PeriodicThread(
             'keepalive', self._keepalive.beat,
             conf.hmsync.keepalive_interval, self._engine)
@@ -70,7 +69,7 @@ class HealthManagerExtension:
             lambda: self._keepalive.clock_offset)
         self._export = export.Export(
             conf, self._engine, 'health_manager_metrics_address', measure,
-            figures.HealthManager(conf, self._engine, instance.ID).read,
+            figures.HealthManager(conf, self._engine, start.ID).read,
             self._threads, probes.make(
                 conf, probes.Processes(self._listener), self._keepalive,
                 self._threads))

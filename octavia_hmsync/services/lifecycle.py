@@ -38,8 +38,6 @@ from octavia_hmsync import live_options
 from octavia_hmsync.metrics import probes
 from octavia_hmsync.network import boot_options
 from octavia_hmsync.sync import controller_list
-# Only for its id, which must exist before the first fork.
-from octavia_hmsync.sync.health_manager import instance  # noqa: F401
 from octavia_hmsync.sync.health_manager import listener
 from octavia_hmsync.sync.health_manager import probes as hm_probes
 from octavia_hmsync.sync.health_manager import start as hm_start

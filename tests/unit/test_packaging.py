@@ -50,8 +50,9 @@ LAYERS = {
         ('cli', 'replacer'),
         ('recovery', 'replace', 'rollout'),
         ('preflight', 'survey'),
-        ('announcer', 'exclusions', 'figures', 'inventory', 'outdated'),
-        ('clone', 'db', 'load_balancer', 'payloads', 'phases', 'target'),
+        ('announcer', 'figures', 'inventory'),
+        ('outdated',),
+        ('clone', 'db', 'payloads', 'phases', 'target'),
     ),
     'cluster': (
         ('cli', 'keeping'),

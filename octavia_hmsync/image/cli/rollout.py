@@ -13,7 +13,6 @@ from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import estimate
 from octavia_hmsync.image.rollout import limits
-from octavia_hmsync.image.rollout import model
 from octavia_hmsync.sync.cli import load_balancers
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
 
@@ -71,7 +70,7 @@ def why_it_waits(engine, rollout, rows):
     if rollout.state != rollout_repo.RUNNING:
         return None
     ages = replace_repo.get_start_ages(engine, limits.HOUR)
-    return limits.get_limit(model.Situation(
+    return limits.get_limit(limits.Situation(
         rollout.settings, rollout.now, (), rows, start_ages=ages))
 
 
@@ -102,8 +101,8 @@ class Lookout:
             self._version = rollout.version
         durations = replace_repo.get_durations(self._engine, LAST)
         return estimate.get_outlook(
-            model.Situation(rollout.settings, rollout.now, self._candidates,
-                            rows),
+            limits.Situation(rollout.settings, rollout.now, self._candidates,
+                             rows),
             (rollout.now - rollout.created_at).total_seconds(),
             None if self._problem or not durations
             else sum(durations) / len(durations),

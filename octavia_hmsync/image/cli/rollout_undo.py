@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""octavia-hmsync image rollout undo."""
+"""octavia-hmsync image rollout rules."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from octavia_hmsync.image.cli import rollout_start
 from octavia_hmsync.image.db import aftermath as aftermath_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image import inventory
-from octavia_hmsync.image.rollout import undo
+from octavia_hmsync.image.rollout import rules
 from octavia_hmsync.image import target
 
 
@@ -54,12 +54,12 @@ def _find(engine, rollout_id):
 def _check_tags(conf, engine, targets, first):
     brought = aftermath_repo.get_brought(engine, first.id)
     concerned = [each for each in inventory.Inventory(conf, engine).get_page()
-                 if undo.is_on_image(each, brought)]
+                 if rules.is_on_image(each, brought)]
     if not concerned:
         raise exceptions.NotPossible(
             f'No load balancer has an amphora of an image that rollout '
             f'{first.id} has brought: there is nothing to take back.')
-    same = undo.find_tags_to_change(concerned, brought, {
+    same = rules.find_tags_to_change(concerned, brought, {
         tag: targets.get(tag).image_id
         for tag in {each.tag for each in concerned}})
     if same:

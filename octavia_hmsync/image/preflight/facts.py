@@ -4,7 +4,7 @@
 
 import dataclasses
 
-from octavia_hmsync.image import load_balancer as lb
+from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image import target as image_target
 
@@ -271,7 +271,7 @@ class Facts:
                           fetched; None if they were not tried.
     """
 
-    load_balancer: lb.LoadBalancer
+    load_balancer: outdated.LoadBalancer
     needs: Needs = Needs()
     build: Build = Build()
     target: image_target.Target | None = None

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Image upgrades: bringing amphorae to the newest image."""
+"""Rollouts: which load balancers get the newest image, and when."""

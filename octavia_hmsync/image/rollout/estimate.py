@@ -14,13 +14,12 @@ from octavia_hmsync.conf import windows as win
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import limits
-from octavia_hmsync.image.rollout import model
 from octavia_hmsync.image.rollout import rules
 from octavia_hmsync.image.rollout import waves
 
 
 def get_end(settings: rollout_repo.Settings,
-            found: Sequence[tuple[bool, Sequence[model.Candidate]]],
+            found: Sequence[tuple[bool, Sequence[limits.Candidate]]],
             now: datetime.datetime, seconds: float,
             at_once: int) -> datetime.datetime:
     """Return when all is done if nothing fails and nothing has to wait.
@@ -71,7 +70,7 @@ class Outlook:
     ends_at: datetime.datetime | None
 
 
-def get_outlook(situation: model.Situation, age: float,
+def get_outlook(situation: limits.Situation, age: float,
                 seconds: float | None, at_once: int) -> Outlook:
     """Return how far a rollout is.
 

@@ -6,12 +6,12 @@ Pure rules about a rollout as a whole, whichever load balancer is next.
 """
 
 from collections.abc import Sequence
+import dataclasses
 import datetime
 
 from octavia_hmsync.conf import windows as win
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
-from octavia_hmsync.image.rollout import model
 
 HOUR = 3600
 
@@ -24,11 +24,65 @@ STUCK_AFTER = 3600
 # How many load balancers are named in one line.
 _NAMED = 5
 
+Group = tuple[str | None, str | None, str | None, str | None]
 
-def why_halted(situation: model.Situation) -> str | None:
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A load balancer that is outdated, and not excluded.
+
+    :param load_balancer_id: its id.
+    :param topology: its topology.
+    :param flavor_id: its flavor, or None.
+    :param availability_zone: its zone; None counts as a zone, too.
+    :param target_image_id: its new image.
+    :param is_pending: whether it waits for something that passes.
+    :param blocked_by: other obstacles, empty without any.
+    :param operating_status: its operating status now, or None.
+    """
+
+    load_balancer_id: str
+    topology: str | None = None
+    flavor_id: str | None = None
+    availability_zone: str | None = None
+    target_image_id: str | None = None
+    is_pending: bool = False
+    blocked_by: tuple[str, ...] = ()
+    operating_status: str | None = None
+
+    @property
+    def group(self) -> Group:
+        return (self.topology, self.flavor_id, self.availability_zone,
+                self.target_image_id)
+
+
+@dataclasses.dataclass(frozen=True)
+class Situation:
+    """The data of one decision.
+
+    :param settings: of the rollout.
+    :param now: by the database's clock, UTC.
+    :param candidates: Candidates, each load balancer once.
+    :param replacements: all of this rollout; rows of get_standing(), or
+                         Replacements.
+    :param open_elsewhere: ids of load balancers that have an open replacement
+                           outside this rollout.
+    :param start_ages: how many seconds ago replacements of any rollout
+                       began, of the last hour at least.
+    """
+
+    settings: rollout_repo.Settings
+    now: datetime.datetime
+    candidates: Sequence[Candidate]
+    replacements: Sequence[replace_repo.Replacement] = ()
+    open_elsewhere: frozenset[str] = frozenset()
+    start_ages: Sequence[float] = ()
+
+
+def why_halted(situation: Situation) -> str | None:
     """Return why a rollout must end, and what to do then; None if not.
 
-    :param situation: model.Situation; its candidates do not matter.
+    :param situation: Situation; its candidates do not matter.
     """
     failed = [r.load_balancer_id for r in situation.replacements
               if r.state == replace_repo.FAILED]
@@ -70,7 +124,7 @@ def get_watch_end(replacement: replace_repo.Replacement,
         seconds=settings.watch_time)
 
 
-def count_places(situation: model.Situation) -> tuple[int, int]:
+def count_places(situation: Situation) -> tuple[int, int]:
     """Return how many are running, and how many are watched."""
     return (sum(r.state in replace_repo.OPEN_STATES
                 for r in situation.replacements),
@@ -98,10 +152,10 @@ def is_stuck(pending_for: float | None) -> bool:
     return pending_for is not None and pending_for >= STUCK_AFTER
 
 
-def get_limit(situation: model.Situation) -> str | None:
+def get_limit(situation: Situation) -> str | None:
     """Return why nothing may begin, whatever is next; None if it may.
 
-    :param situation: model.Situation; its candidates do not matter.
+    :param situation: Situation; its candidates do not matter.
     :raises NotPossible: if the windows cannot be read.
     """
     running, watched = count_places(situation)
@@ -123,7 +177,7 @@ def get_limit(situation: model.Situation) -> str | None:
     return None
 
 
-def _describe_places(situation: model.Situation, running: int,
+def _describe_places(situation: Situation, running: int,
                      watched: int) -> str:
     if not watched:
         return f'{running} run, as many as may at once'
@@ -135,7 +189,7 @@ def _describe_places(situation: model.Situation, running: int,
             f'{ends.isoformat(timespec="minutes")} UTC')
 
 
-def get_room(situation: model.Situation, taken: int) -> int:
+def get_room(situation: Situation, taken: int) -> int:
     """Return how many may begin now, of all availability zones together.
 
     :param taken: how many are running or watched.

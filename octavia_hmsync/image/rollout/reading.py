@@ -11,14 +11,12 @@ from octavia_hmsync.image.db import aftermath as aftermath_repo
 from octavia_hmsync.image.db import exclusion as exclusion_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
-from octavia_hmsync.image import exclusions
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import database
 from octavia_hmsync.image.preflight import reading as preflight
 from octavia_hmsync.image.rollout import limits
-from octavia_hmsync.image.rollout import model
-from octavia_hmsync.image.rollout import undo
+from octavia_hmsync.image.rollout import rules
 
 # Reasons to leave a load balancer out, in addition to outdated.Blocked.
 ONLY_FAILOVER = 'ONLY_FAILOVER'
@@ -35,7 +33,7 @@ class Fleet:
                     outdated, and are left alone.
     """
 
-    candidates: list[model.Candidate]
+    candidates: list[limits.Candidate]
     excluded: list
     unknown: list
 
@@ -50,13 +48,13 @@ def read_fleet(conf, engine, targets, mode, now, undo_of=None):
     :returns: a Fleet.
     :raises CloudUnavailable: if the image service gives no answer.
     """
-    excluded = exclusions.Exclusions(exclusion_repo.get_all(engine),
-                                     exclusion_repo.get_tagged(engine))
+    excluded = outdated.Exclusions(exclusion_repo.get_all(engine),
+                                   exclusion_repo.get_tagged(engine))
     fleet = Fleet([], [], [])
     only_failover = _find_only_failover(engine, mode)
     brought = undo_of and aftermath_repo.get_brought(engine, undo_of)
     for load_balancer in inventory.Inventory(conf, engine).get_page():
-        if brought is not None and not undo.is_on_image(
+        if brought is not None and not rules.is_on_image(
                 load_balancer, brought):
             continue
         image_id = targets.get(load_balancer.tag).image_id
@@ -96,7 +94,7 @@ def _make_candidate(load_balancer, image_id, is_only_failover, now):
     blocked_by = () if is_pending else tuple(map(str, blocks))
     if is_only_failover:
         blocked_by += ONLY_FAILOVER,
-    return model.Candidate(
+    return limits.Candidate(
         load_balancer.id, load_balancer.topology, load_balancer.flavor_id,
         load_balancer.availability_zone, image_id, is_pending, blocked_by,
         load_balancer.operating_status)
@@ -105,10 +103,10 @@ def _make_candidate(load_balancer, image_id, is_only_failover, now):
 def read_current(engine, rollout):
     """Read whether anything may begin, without reading the fleet.
 
-    :returns: a model.Situation without candidates, with the replacements
+    :returns: a limits.Situation without candidates, with the replacements
               that are running, watched or failed.
     """
-    return model.Situation(
+    return limits.Situation(
         rollout.settings, rollout.now, (), replace_repo.get_standing(
             engine, rollout.id, rollout.settings.watch_time),
         start_ages=replace_repo.get_start_ages(engine, limits.HOUR))
@@ -119,7 +117,7 @@ def read_situation(conf, engine, targets, rollout):
 
     :param rollout: the Rollout, read before: a later change increases its
                     version.
-    :returns: a model.Situation.
+    :returns: a limits.Situation.
     :raises CloudUnavailable: if the image service gives no answer.
     """
     elsewhere = frozenset(

@@ -18,15 +18,20 @@ few times at most, so that it takes nothing from the others.
 """
 
 import collections
+from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
 import dataclasses
 
 from octavia_hmsync import compat
 from octavia_hmsync.image.db import aftermath as aftermath_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.image import outdated
 from octavia_hmsync.image.rollout import limits
-from octavia_hmsync.image.rollout import model
+
+Brought = Mapping[str, Collection[str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,10 +47,10 @@ class Decision:
 
     state: str
     reason: str = ''
-    chosen: tuple[tuple[model.Candidate, bool], ...] = ()
+    chosen: tuple[tuple[limits.Candidate, bool], ...] = ()
 
 
-def decide(situation: model.Situation) -> Decision:
+def decide(situation: limits.Situation) -> Decision:
     """Decide what comes next in the active rollout.
 
     :raises NotPossible: if the windows cannot be read.
@@ -67,7 +72,7 @@ def decide(situation: model.Situation) -> Decision:
 class Progress:
     """How far a rollout has come, by its replacements."""
 
-    def __init__(self, situation: model.Situation):
+    def __init__(self, situation: limits.Situation):
         self._settings = situation.settings
         self._open_elsewhere = situation.open_elsewhere
         # Running or watched replacements, by load balancer.
@@ -80,8 +85,8 @@ class Progress:
         self._refused: list[str] = []
         self._counts: collections.Counter[str] = collections.Counter()
         # Of each group: DONE ones, and running canaries.
-        self._done: collections.Counter[model.Group] = collections.Counter()
-        self._canaries: collections.Counter[model.Group] = (
+        self._done: collections.Counter[limits.Group] = collections.Counter()
+        self._canaries: collections.Counter[limits.Group] = (
             collections.Counter())
         for r in situation.replacements:
             group = (r.topology, r.flavor_id, r.availability_zone,
@@ -107,7 +112,7 @@ class Progress:
                 if (c.load_balancer_id, c.target_image_id) not in settled and
                 c.load_balancer_id not in self.open]
 
-        def get_tries(c: model.Candidate) -> int:
+        def get_tries(c: limits.Candidate) -> int:
             return tries[c.load_balancer_id, c.target_image_id]
 
         self._left = sorted(left, key=lambda c: (get_tries(c),
@@ -119,7 +124,7 @@ class Progress:
                        if c.load_balancer_id not in blocked and
                        self._is_ready(c)]
 
-    def _is_ready(self, candidate: model.Candidate) -> bool:
+    def _is_ready(self, candidate: limits.Candidate) -> bool:
         return not (candidate.is_pending or
                     candidate.load_balancer_id in self._waiting or
                     candidate.load_balancer_id in self._open_elsewhere)
@@ -128,14 +133,14 @@ class Progress:
         """Tell whether nothing is running, watched, or left to begin."""
         return not self.open and len(self._left) == len(self._blocked)
 
-    def get_left(self) -> list[model.Candidate]:
+    def get_left(self) -> list[limits.Candidate]:
         """Return what this rollout will still begin, in no order."""
         blocked = {c.load_balancer_id for c in self._blocked}
         return [c for c in self._left if c.load_balancer_id not in blocked]
 
-    def get_running(self) -> list[model.Candidate]:
+    def get_running(self) -> list[limits.Candidate]:
         """Return what runs, and is neither done nor watched."""
-        return [model.Candidate(
+        return [limits.Candidate(
             r.load_balancer_id, r.topology, r.flavor_id, r.availability_zone,
             r.target_image_id) for r in self.open.values()
             if r.state != replace_repo.DONE]
@@ -171,11 +176,11 @@ class Progress:
         return (f'{len(self._left) - len(self._blocked)} are left that '
                 f'Octavia works on, or that wait to be tried again')
 
-    def choose(self, room: int) -> tuple[tuple[model.Candidate, bool], ...]:
+    def choose(self, room: int) -> tuple[tuple[limits.Candidate, bool], ...]:
         """Choose the load balancers that begin now.
 
         :param room: how many at most.
-        :returns: (model.Candidate, whether it is a canary), in order.
+        :returns: (limits.Candidate, whether it is a canary), in order.
         """
         canaries = self._get_canaries()
         is_canary = self.needs_canaries()
@@ -185,9 +190,9 @@ class Progress:
                       self._settings.parallel_per_az, zones)
         return tuple((candidate, is_canary) for candidate in chosen)
 
-    def _get_canaries(self) -> list[model.Candidate]:
+    def _get_canaries(self) -> list[limits.Candidate]:
         """Return the canaries that have not begun yet."""
-        missing: dict[model.Group, int] = {}
+        missing: dict[limits.Group, int] = {}
         canaries = []
         for candidate in self._ready:
             group = candidate.group
@@ -200,8 +205,8 @@ class Progress:
         return canaries
 
 
-def take(candidates: Iterable[model.Candidate], room: int, per_zone: int,
-         zones: collections.Counter[str | None]) -> list[model.Candidate]:
+def take(candidates: Iterable[limits.Candidate], room: int, per_zone: int,
+         zones: collections.Counter[str | None]) -> list[limits.Candidate]:
     """Take the first candidates that may begin together.
 
     :param candidates: in order.
@@ -209,7 +214,7 @@ def take(candidates: Iterable[model.Candidate], room: int, per_zone: int,
     :param per_zone: how many of an availability zone at once, 0 for any.
     :param zones: how many are running in each; taken ones are added.
     """
-    taken: list[model.Candidate] = []
+    taken: list[limits.Candidate] = []
     for candidate in candidates:
         if len(taken) >= room:
             break
@@ -295,3 +300,30 @@ def _find_worse(watched: aftermath_repo.Watched, sight: Sight) -> str | None:
         return (f'its operating status, {watched.old_status} before, is '
                 f'ERROR')
     return None
+
+
+def is_on_image(load_balancer: outdated.LoadBalancer,
+                brought: Brought) -> bool:
+    """Tell whether an amphora has an image of a rollout.
+
+    :param brought: {load balancer id: the images that the rollout brought}.
+    """
+    images = brought.get(load_balancer.id, ())
+    return any(amphora.image_id in images
+               for amphora in load_balancer.amphorae)
+
+
+def find_tags_to_change(load_balancers: Sequence[outdated.LoadBalancer],
+                        brought: Brought,
+                        image_of_tag: Mapping[str | None, str | None]
+                        ) -> dict[str | None, str]:
+    """Return the tags that still point to an image to be undone.
+
+    :param load_balancers: load balancers for which is_on_image() is true.
+    :param brought: see is_on_image().
+    :param image_of_tag: {tag: its present image, or None}.
+    :returns: {tag: image}, empty if the undo may begin.
+    """
+    return {each.tag: image for each in load_balancers
+            if (image := image_of_tag.get(each.tag)) is not None and
+            image in brought[each.id]}

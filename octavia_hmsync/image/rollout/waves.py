@@ -12,12 +12,12 @@ from collections.abc import Sequence
 import heapq
 
 from octavia_hmsync.image.db import rollout as rollout_repo
-from octavia_hmsync.image.rollout import model
+from octavia_hmsync.image.rollout import limits
 
 
 def get_waves(settings: rollout_repo.Settings,
-              candidates: Sequence[model.Candidate]
-              ) -> list[tuple[bool, list[model.Candidate]]]:
+              candidates: Sequence[limits.Candidate]
+              ) -> list[tuple[bool, list[limits.Candidate]]]:
     """Return which load balancers would begin together.
 
     :param settings: of the rollout.
@@ -25,9 +25,9 @@ def get_waves(settings: rollout_repo.Settings,
     :returns: (whether they are canaries, Candidates), in order.
     """
     ordered = sorted(candidates, key=lambda c: c.load_balancer_id)
-    seen: collections.Counter[model.Group] = collections.Counter()
-    canaries: list[model.Candidate] = []
-    others: list[model.Candidate] = []
+    seen: collections.Counter[limits.Group] = collections.Counter()
+    canaries: list[limits.Candidate] = []
+    others: list[limits.Candidate] = []
     for candidate in ordered:
         seen[candidate.group] += 1
         is_canary = seen[candidate.group] <= settings.canaries
@@ -38,16 +38,16 @@ def get_waves(settings: rollout_repo.Settings,
 
 
 def _split(settings: rollout_repo.Settings,
-           candidates: list[model.Candidate]) -> list[list[model.Candidate]]:
+           candidates: list[limits.Candidate]) -> list[list[limits.Candidate]]:
     """Split into waves of candidates that may begin together."""
     per_zone = settings.parallel_per_az or len(candidates)
-    queues: dict[str | None, collections.deque[tuple[int, model.Candidate]]]
+    queues: dict[str | None, collections.deque[tuple[int, limits.Candidate]]]
     queues = collections.defaultdict(collections.deque)
     for item in enumerate(candidates):
         queues[item[1].availability_zone].append(item)
     waves = []
     while queues:
-        wave: list[model.Candidate] = []
+        wave: list[limits.Candidate] = []
         used: collections.Counter[str | None] = collections.Counter()
         # The first candidate of each zone, by its place among all.
         heads = [(queue[0][0], zone)

@@ -16,7 +16,7 @@ _STATUSES = (mem.ONLINE, mem.DRAINING, mem.OFFLINE, ABSENT)
 class HealthManager:
     """Reads the row of this health manager, and the amphorae on hold.
 
-    :param instance: id of this process, see health_manager/instance.py.
+    :param instance: id of this process, see start.ID.
     """
 
     def __init__(self, conf, engine, instance):

@@ -42,7 +42,7 @@ class AdoptionObserver:
     each is looked up now and then, as its agent may have restarted. While an
     operator waits for this health manager to drain, all are looked up.
 
-    :param instance: id of the process that listens, see instance.py.
+    :param instance: id of the process that listens, see start.ID.
     :param clock: a monotonic clock, seconds.
     """
 

@@ -9,8 +9,18 @@ import os
 import signal
 import time
 
+from oslo_utils import uuidutils
+
 # Seconds until the child gives up, as its news is outdated by then.
 _PATIENCE = 20
+
+# Which process this is, its children included: two may run under one [DEFAULT]
+# host for a while, such as a pod that moves, and the row of that host belongs
+# to one of them. Made at import, which lifecycle.py does in the main process
+# before it forks: Octavia calls the statistics driver in children of a child,
+# and they inherit only what exists by then. A process that does not inherit it
+# gets an id without a row, and observes nothing.
+ID: str = uuidutils.generate_uuid()
 
 
 def tell(conf):
@@ -42,11 +52,9 @@ def tell(conf):
 
 def _tell(conf):
     # The parent finds and reports any problem with these modules.
-    api, hm_repo, instance = map(importlib.import_module, (
-        'octavia_hmsync.db.api',
-        'octavia_hmsync.sync.db.health_manager',
-        'octavia_hmsync.sync.health_manager.instance'))
-    hm_repo.set_starting(api.create_engine(conf), conf.host, instance.ID)
+    api, hm_repo = map(importlib.import_module, (
+        'octavia_hmsync.db.api', 'octavia_hmsync.sync.db.health_manager'))
+    hm_repo.set_starting(api.create_engine(conf), conf.host, ID)
 
 
 def reap(child):

@@ -18,8 +18,8 @@ from octavia_hmsync import compat
 from octavia_hmsync.compat import heartbeats
 from octavia_hmsync.db import api
 from octavia_hmsync.sync.db import amphora_view as view_repo
-from octavia_hmsync.sync.health_manager import instance
 from octavia_hmsync.sync.health_manager import observer
+from octavia_hmsync.sync.health_manager import start
 
 LOG = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ class AdoptionStatisticsDriver(heartbeats.StatsDriverMixin):
             return
         engine = api.create_engine(compat.CONF)
         self._observer = observer.AdoptionObserver(compat.CONF, engine,
-                                                   instance.ID)
+                                                   start.ID)
         self._recorder = ViewRecorder(compat.CONF, engine)
         self._pid = os.getpid()
 

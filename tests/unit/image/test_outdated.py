@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import dataclasses
+import datetime
 
 import hypothesis
+from hypothesis import given
 from hypothesis import strategies as st
 
-from octavia_hmsync.image import load_balancer as lb
+from octavia_hmsync.image.db import exclusion as exclusion_repo
 from octavia_hmsync.image import outdated
 from tests.unit import base
 
@@ -14,11 +16,11 @@ STATUSES = ('ALLOCATED', 'ERROR', 'BOOTING', 'PENDING_CREATE',
             'FAILOVER_STOPPED')
 
 AMPHORAE = st.lists(st.builds(
-    lb.Amphora, id=st.uuids().map(str), status=st.sampled_from(STATUSES),
+    outdated.Amphora, id=st.uuids().map(str), status=st.sampled_from(STATUSES),
     image_id=st.sampled_from((OLD, NEW, 'older', None)),
     is_busy=st.booleans()), max_size=4).map(tuple)
 LOAD_BALANCERS = st.builds(
-    lb.LoadBalancer, id=st.just('lb1'), name=st.just('lb1'),
+    outdated.LoadBalancer, id=st.just('lb1'), name=st.just('lb1'),
     project_id=st.just('demo'),
     provider=st.sampled_from(('amphora', 'octavia', None, 'ovn')),
     topology=st.sampled_from(('SINGLE', 'ACTIVE_STANDBY', None, 'OTHER')),
@@ -30,16 +32,17 @@ LOAD_BALANCERS = st.builds(
 def make(*images, topology='SINGLE', **values):
     """A load balancer whose ALLOCATED amphorae have these images."""
     values = {'provider': 'amphora', 'status': 'ACTIVE', **values}
-    return lb.LoadBalancer(
+    return outdated.LoadBalancer(
         id='lb1', name='lb1', project_id='demo', topology=topology,
-        amphorae=tuple(lb.Amphora(f'amphora{n}', 'ALLOCATED', image_id=image)
+        amphorae=tuple(outdated.Amphora(f'amphora{n}', 'ALLOCATED',
+                                        image_id=image)
                        for n, image in enumerate(images)), **values)
 
 
 def add(load_balancer, **values):
     """The same with one more amphora."""
     return dataclasses.replace(load_balancer, amphorae=(
-        *load_balancer.amphorae, lb.Amphora('another', **values)))
+        *load_balancer.amphorae, outdated.Amphora('another', **values)))
 
 
 class TestJudge(base.TestCase):
@@ -139,3 +142,56 @@ class TestBlocks(base.TestCase):
             len(load_balancer.amphorae))
         self.assertEqual({'ALLOCATED'},
                          {a.status for a in load_balancer.amphorae})
+
+
+NOW = datetime.datetime(2026, 11, 23)
+VALUES = st.sampled_from(['a', 'b', 'c'])
+
+
+def exclude(kind, value):
+    return exclusion_repo.Exclusion(kind, value, 'because', NOW, None)
+
+
+def load_balancer(lb_id='lb', project_id='project', flavor_id=None,
+                  zone=None):
+    return outdated.LoadBalancer(lb_id, 'name', project_id, 'amphora',
+                                 'SINGLE', 'ACTIVE', flavor_id, zone)
+
+
+class TestExclusions(base.TestCase):
+
+    def find(self, excluded, one, tagged=()):
+        return outdated.Exclusions(excluded, dict(tagged)).find(one)
+
+    def test_each_kind(self):
+        one = load_balancer(flavor_id='flavor', zone='az1')
+        tagged = {'lb': ['fragile']}
+        for kind, value in (('LOAD_BALANCER', 'lb'), ('PROJECT', 'project'),
+                            ('TAG', 'fragile'), ('FLAVOR', 'flavor'),
+                            ('ZONE', 'az1')):
+            excluded = exclude(kind, value)
+            self.assertEqual(excluded, self.find([excluded], one, tagged))
+            self.assertIsNone(self.find([exclude(kind, 'other')], one,
+                                        tagged))
+        self.assertIsNone(self.find([exclude('PROJECT', 'az1')], one))
+
+    def test_none(self):
+        self.assertIsNone(self.find([], load_balancer()))
+        self.assertIsNone(self.find([exclude('ZONE', 'None')],
+                                    load_balancer()))
+
+    @given(st.lists(st.tuples(st.sampled_from(exclusion_repo.KINDS), VALUES)),
+           VALUES, VALUES, VALUES | st.none(), VALUES | st.none(),
+           st.lists(VALUES))
+    def test_excluded_by_any(self, excluded, lb_id, project_id, flavor_id,
+                             zone, tags):
+        found = self.find(
+            [exclude(*key) for key in excluded],
+            load_balancer(lb_id, project_id, flavor_id, zone),
+            {lb_id: tags})
+        fits = {('LOAD_BALANCER', lb_id), ('PROJECT', project_id),
+                ('FLAVOR', flavor_id), ('ZONE', zone),
+                *(('TAG', tag) for tag in tags)} & set(excluded)
+        self.assertEqual(bool(fits), found is not None)
+        if found:
+            self.assertIn((found.kind, found.value), fits)

@@ -21,8 +21,9 @@ from octavia_hmsync.image.replace import work as work_
 from octavia_hmsync.image import replacer
 from octavia_hmsync.image.rollout import keeper as rollout_keeper
 from octavia_hmsync.image.rollout import limits
-from octavia_hmsync.image.rollout import model
 from octavia_hmsync.image.rollout import rules
+from octavia_hmsync.sync.rules import reach
+from octavia_hmsync.sync.worker import scout
 from tests.cloud import waiting
 from tests.db_cases import base
 from tests.db_cases.image import calls as image_calls
@@ -51,7 +52,7 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
                 (replacer, 'inventory', mock.Mock()),
                 (replacer.work_, 'Work', self._make_work),
                 (replacer.process, 'Process', self._make_attempt),
-                (replacer.way.agent_client, 'does_anybody_answer',
+                (replacer.agent_client, 'does_anybody_answer',
                  self._probe),
                 (rollout_keeper.target, 'Targets', mock.Mock()),
                 (rollout_keeper.reading, 'read_situation', mock.Mock()),
@@ -269,7 +270,7 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
     def start(self, *names, is_canary=False):
         rollout_repo.add(self.engine, 'rollout', image_calls.SETTINGS)
         self.decision = rules.Decision(rollout_repo.RUNNING, '', tuple(
-            (model.Candidate(name, target_image_id='image'), is_canary)
+            (limits.Candidate(name, target_image_id='image'), is_canary)
             for name in names))
 
     def of_rollout(self):
@@ -343,3 +344,75 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
     def execute(self, statement):
         with self.engine.begin() as connection:
             connection.exec_driver_sql(statement)
+
+
+class TestWay(sqlite.SqliteMixin, base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.reachable = {'192.0.2.1': None}
+        self.uploaders = []
+        self.answers = True
+        self.asked = []
+        self.now = 0
+        for name, function in (
+                ('get_reachable', lambda engine, name: self.reachable),
+                ('get_all', lambda engine: self.uploaders)):
+            self.useFixture(fixtures.MockPatchObject(
+                replacer.uploader_repo, name, function))
+        self.subject = replacer.Route(self.conf, self.engine, self.probe,
+                                      lambda: self.now)
+
+    def probe(self, ips):
+        self.asked.append(ips)
+        return self.answers
+
+    def test_asks_once(self):
+        for _ in range(3):
+            self.assertTrue(self.subject.is_there())
+        self.assertEqual([['192.0.2.1']], self.asked)
+        self.assertEqual('', self.log.output)
+
+    def test_doubt(self):
+        """It asks again, not too often, and says so when it changes."""
+        self.subject.is_there()
+        self.answers = False
+        self.subject.doubt()
+        # What was found a moment ago holds.
+        self.assertTrue(self.subject.is_there())
+        self.now += scout.PROBE_INTERVAL
+        for _ in range(3):
+            self.assertFalse(self.subject.is_there())
+        self.assertEqual(1, self.log.output.count('cannot reach the agents'))
+        self.answers = True
+        self.assertFalse(self.subject.is_there())
+        self.now += scout.PROBE_INTERVAL
+        self.assertTrue(self.subject.is_there())
+        self.assertIn('can reach the agents of amphorae again',
+                      self.log.output)
+        self.assertEqual(3, len(self.asked))
+
+    def test_nothing_to_ask(self):
+        """Nobody was ever reached: the first one may be."""
+        self.reachable = {}
+        self.answers = False
+        self.assertTrue(self.subject.is_there())
+
+    def uploader(self, service, host, overtaken=0):
+        return reach.Uploader(scout.get_name(service, host), 1, None, None,
+                              overtaken, overtaken)
+
+    def test_what_uploads_have_shown(self):
+        """Others do it, if there are any that replace amphorae."""
+        host = self.conf.host
+        own = self.uploader(scout.HOUSEKEEPING, host, 9)
+        for other, is_there in (
+                (None, True),
+                (self.uploader(scout.WORKER, 'other'), True),
+                (self.uploader(scout.HOUSEKEEPING, 'other', 9), True),
+                (self.uploader(scout.HOUSEKEEPING, 'other'), False)):
+            self.uploaders = [each for each in (own, other) if each]
+            self.assertEqual(is_there, self.subject.is_there(), other)
+        self.uploaders = [self.uploader(scout.HOUSEKEEPING, host), other]
+        self.assertTrue(self.subject.is_there())

@@ -20,7 +20,7 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import inventory
-from octavia_hmsync.image import load_balancer as lb
+from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import run as preflight
 from octavia_hmsync.image.replace import attempt
 from octavia_hmsync.image.replace import stock
@@ -37,15 +37,15 @@ Progress = stock.Progress
 class TestJudge(unit_base.TestCase):
 
     def judge(self, status, *amphorae):
-        return stock.judge(lb.LoadBalancer(
+        return stock.judge(outdated.LoadBalancer(
             'lb', None, None, None, 'SINGLE', status,
             amphorae=tuple(amphorae)), 'old')
 
     def test_each(self):
-        before = lb.Amphora('old', 'ALLOCATED')
-        busy = lb.Amphora('old', 'ALLOCATED', is_busy=True)
-        going = lb.Amphora('old', 'PENDING_DELETE')
-        new = lb.Amphora('new', 'ALLOCATED')
+        before = outdated.Amphora('old', 'ALLOCATED')
+        busy = outdated.Amphora('old', 'ALLOCATED', is_busy=True)
+        going = outdated.Amphora('old', 'PENDING_DELETE')
+        new = outdated.Amphora('new', 'ALLOCATED')
         for expected, found in (
                 (Progress.NOT_BEGUN, ('PENDING_UPDATE', before)),
                 (Progress.GOES_ON, ('PENDING_UPDATE', busy)),

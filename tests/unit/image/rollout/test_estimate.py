@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from octavia_hmsync.conf import windows
 from octavia_hmsync.image.rollout import estimate
 from octavia_hmsync.image.rollout import limits
-from octavia_hmsync.image.rollout import model
 from octavia_hmsync.image.rollout import waves
 from tests.unit import base
 from tests.unit.image.rollout import test_rules
@@ -81,7 +80,7 @@ class TestOutlook(base.TestCase):
 
     def look(self, number, replacements=(), seconds=60, age=7200, at_once=9,
              **settings):
-        return estimate.get_outlook(model.Situation(
+        return estimate.get_outlook(limits.Situation(
             test_rules.change(**settings), NOW,
             [test_rules.candidate(n) for n in range(number)], replacements),
             age, seconds, at_once)

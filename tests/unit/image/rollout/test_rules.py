@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from octavia_hmsync.conf import windows
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.db import aftermath as aftermath_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import limits
-from octavia_hmsync.image.rollout import model
 from octavia_hmsync.image.rollout import rules
 from octavia_hmsync.image.rollout import waves
 from tests.unit import base
@@ -28,9 +28,9 @@ def change(**values):
 
 
 def candidate(number, zone=None, **values):
-    return model.Candidate(f'lb{number:05}', values.pop('topology', 'SINGLE'),
-                           values.pop('flavor_id', None), zone,
-                           values.pop('target_image_id', 'new'), **values)
+    return limits.Candidate(f'lb{number:05}', values.pop('topology', 'SINGLE'),
+                            values.pop('flavor_id', None), zone,
+                            values.pop('target_image_id', 'new'), **values)
 
 
 def replacement(of, state='RUNNING', canary=False, not_before=None,
@@ -46,7 +46,7 @@ class _Case(base.TestCase):
 
     def decide(self, settings, candidates, replacements=(), now=NOW,
                **kwargs):
-        return rules.decide(model.Situation(
+        return rules.decide(limits.Situation(
             settings, now, candidates, replacements, **kwargs))
 
     def chosen(self, *args, **kwargs):
@@ -351,7 +351,7 @@ class World:
 
     def situation(self):
         done = {r.load_balancer_id for r in self.rows if r.state == 'DONE'}
-        return model.Situation(
+        return limits.Situation(
             self.settings, self.now,
             [dataclasses.replace(c, is_pending=self.chance.random() < 0.1)
              for c in self.fleet if c.load_balancer_id not in done],
@@ -455,11 +455,11 @@ class TestWaves(_Case):
                  for n, (topology, flavor, zone) in enumerate(fleet)]
         rows = []
         for is_canary, wave in waves.get_waves(settings, fleet):
-            chosen = rules.decide(model.Situation(
+            chosen = rules.decide(limits.Situation(
                 settings, NOW, fleet, rows)).chosen
             self.assertEqual([(c, is_canary) for c in wave], list(chosen))
             rows += [replacement(c, 'DONE', is_canary) for c in wave]
-        self.assertEqual('DONE', rules.decide(model.Situation(
+        self.assertEqual('DONE', rules.decide(limits.Situation(
             settings, NOW, fleet, rows)).state)
 
 
@@ -482,3 +482,79 @@ class TestSpeed(_Case):
             waves.get_waves(settings, fleet)
             times.append(time.thread_time() - begun)
         return min(times)
+
+
+DONE_AT = datetime.datetime(2026, 11, 23)
+BEFORE = DONE_AT - datetime.timedelta(seconds=90)
+SIGHT = rules.Sight(timeout=60, heard_ago=2, error_for=0)
+
+
+def amphora(name='new', status='ALLOCATED', created_at=BEFORE, silent_for=3,
+            is_busy=False):
+    return aftermath_repo.Amphora(name, status, created_at, silent_for,
+                                  is_busy)
+
+
+def watched(*amphorae, provider='amphora', old_status='ONLINE',
+            operating_status='ONLINE'):
+    return aftermath_repo.Watched(
+        'replacement', 'lb', provider, old_status, operating_status, 'new',
+        DONE_AT, amphorae or (amphora(), amphora('other')))
+
+
+class TestWatching(base.TestCase):
+
+    def assertWell(self, *args, sight=SIGHT, **kwargs):
+        self.assertIsNone(rules.find_problem(watched(*args, **kwargs),
+                                             sight))
+
+    def assertNotWell(self, words, *args, sight=SIGHT, **kwargs):
+        self.assertIn(words, rules.find_problem(watched(*args, **kwargs),
+                                                sight))
+
+    def test_well(self):
+        self.assertWell()
+
+    def test_error(self):
+        for provider in ('amphora', rules.compat.CLUSTER_PROVIDER):
+            self.assertNotWell('amphora other is in ERROR', amphora(),
+                               amphora('other', 'ERROR'), provider=provider)
+
+    def test_failed_over(self):
+        later = DONE_AT + datetime.timedelta(seconds=1)
+        self.assertNotWell('amphora new is failed over again',
+                           amphora(is_busy=True))
+        self.assertNotWell('was failed over again, to third',
+                           amphora(), amphora('third', created_at=later))
+        self.assertNotWell('amphora new is gone', amphora('other'))
+
+    def test_members_of_clusters(self):
+        """They come and go, and Octavia marks each as busy."""
+        later = DONE_AT + datetime.timedelta(seconds=1)
+        provider = rules.compat.CLUSTER_PROVIDER
+        self.assertWell(amphora('third', created_at=later, is_busy=True),
+                        provider=provider)
+        self.assertNotWell('no heartbeat', amphora(silent_for=61),
+                           provider=provider)
+
+    def test_silent(self):
+        self.assertWell(amphora(silent_for=60))
+        for age in (61, None):
+            self.assertNotWell('amphora new has sent no heartbeat for more '
+                               'than 60 s', amphora(silent_for=age))
+
+    def test_no_amphora_is_heard(self):
+        """It is no fault of the image."""
+        for heard_ago in (61, None):
+            self.assertWell(amphora(silent_for=61), sight=dataclasses.replace(
+                SIGHT, heard_ago=heard_ago))
+
+    def test_operating_status(self):
+        """One that was not so before, and that lasts."""
+        lasting = dataclasses.replace(SIGHT, error_for=60)
+        self.assertNotWell('ONLINE before, is ERROR', sight=lasting,
+                           operating_status='ERROR')
+        self.assertWell(operating_status='ERROR')
+        for before in ('ERROR', None):
+            self.assertWell(old_status=before, operating_status='ERROR',
+                            sight=lasting)

@@ -9,7 +9,6 @@ import itertools
 
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.rollout import limits
-from octavia_hmsync.image.rollout import model
 from octavia_hmsync.image.rollout import rules
 from tests.unit import base
 from tests.unit.image.rollout import test_rules
@@ -49,7 +48,7 @@ class Cloud:
         :returns: the Decision.
         """
         while True:
-            decision = rules.decide(model.Situation(
+            decision = rules.decide(limits.Situation(
                 self.settings, self.now, list(self.left.values()), self.rows,
                 start_ages=self.get_start_ages()))
             if decision.state != 'RUNNING':

@@ -17,8 +17,8 @@ from octavia_hmsync.sync.db import claim as claim_repo
 from octavia_hmsync.sync.db import doubt as doubt_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import outcome as outcome_repo
-from octavia_hmsync.sync.health_manager import instance
 from octavia_hmsync.sync.health_manager import observer
+from octavia_hmsync.sync.health_manager import start
 from octavia_hmsync.sync.health_manager import statistics
 from tests.db_cases import base
 from tests.unit.db import sqlite
@@ -39,7 +39,7 @@ class TestStatisticsDriver(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.driver = statistics.AdoptionStatisticsDriver()
         self.register()
 
-    def register(self, instance_id=instance.ID):
+    def register(self, instance_id=start.ID):
         hm_repo.register(self.engine, 'hm1', '192.0.2.1', 5555, instance_id,
                          20, is_observing=True)
 
