@@ -31,6 +31,7 @@ is_long = plain.is_long
 add_paging = plain.add_paging
 take_page = plain.take_page
 describe_no_marker = plain.describe_no_marker
+count = plain.count
 
 # Errors that are reported in one line, without a traceback.
 REPORTED_ERRORS = (exceptions.HMSyncException, *api.ERRORS, cfg.Error,

@@ -64,6 +64,11 @@ def positive_number(text):
     return int(text)
 
 
+def count(number, one, many):
+    """Return a number with its words: "1 amphora is", "2 amphorae are"."""
+    return f'{number} {one if number == 1 else many}'
+
+
 def add_dry_run(parser, text):
     """Add the option --dry-run of a command that changes something.
 

@@ -54,7 +54,7 @@ class TestDrain(base.FunctionalTestCase):
             [f'Health manager {two.host} at {two.address} is DRAINING.',
              f'{old.amphora_id} has the new list and does not use it'],
             result.stdout.splitlines())
-        self.assertIn('1 amphorae may still send', result.stderr)
+        self.assertIn('1 amphora may still send', result.stderr)
 
         resumed = cloud.command('octavia-hmsync', 'health', 'manager',
                                 'resume', two.host)

@@ -119,7 +119,8 @@ def _describe_member(member):
     slot = '-' if member['slot'] is None else member['slot']
     text = f"{slot} {member['state']} {member['amphora_id'] or '-'}"
     if member['connections'] is not None:
-        text += f", {member['connections']} connections"
+        text += ', ' + base.count(member['connections'], 'connection',
+                                  'connections')
     if member['ordered']:
         text += f", {member['ordered']} is ordered"
     return f"{text}: {member['error']}" if member['error'] else text

@@ -107,18 +107,18 @@ class DrainDistributor(_Change):
         found = common.find_distributor(engine, parsed_args.distributor)
         if found.drained:
             self.say(f'Distributor {found.name} is drained already: it has '
-                     f'{found.vips} VIPs.')
+                     f'{_count(found)}.')
         elif parsed_args.dry_run:
             self._check(any(
                 each.id != found.id and each.driver == found.driver and
                 each.takes_vips and each.status == distributor_repo.ONLINE
                 for each in distributor_repo.get_all(engine)), found)
-            self.say(f'Distributor {found.name} would be drained: '
-                     f'{found.vips} VIPs would leave it.')
+            self.say(f'Distributor {found.name} would be drained, with '
+                     f'{_count(found)} to move.')
         else:
             self._check(distributor_repo.drain(engine, found.id), found)
-            self.say(f'Distributor {found.name} is drained: {found.vips} '
-                     f'VIPs leave it.')
+            self.say(f'Distributor {found.name} is drained, with '
+                     f'{_count(found)} to move.')
         if parsed_args.wait and not parsed_args.dry_run:
             self.wait(parsed_args, lambda: _look(engine, found),
                       f'Distributor {found.name} goes on draining: see '
@@ -139,7 +139,11 @@ def _look(engine, distributor):
     if found is None:
         return True, {}
     return not found.vips, {
-        f'Distributor {found.name}': f'{found.vips} VIPs'}
+        f'Distributor {found.name}': _count(found)}
+
+
+def _count(distributor):
+    return base.count(distributor.vips, 'VIP', 'VIPs')
 
 
 class ResumeDistributor(_Change):

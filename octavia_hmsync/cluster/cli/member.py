@@ -152,7 +152,8 @@ class _Order(base.Change, command.Command):
 def _describe(member):
     text = member.state
     if member.connections is not None:
-        text += f', {member.connections} connections'
+        text += ', ' + base.count(member.connections, 'connection',
+                                  'connections')
     return f'{text}: {member.error}' if member.error else text
 
 

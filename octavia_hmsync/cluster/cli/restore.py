@@ -162,4 +162,5 @@ def _look_at_members(engine, cluster):
     left = sum(member.slot is not None and not member.is_configured
                for member in member_repo.get_of_cluster(engine, cluster.id))
     return not left, {
-        f'Cluster {cluster.id}': f'{left} members lack the configuration'}
+        f'Cluster {cluster.id}': f'members without the configuration: '
+                                 f'{left}'}

@@ -277,7 +277,8 @@ class DeletePort(_PortCommand):
         senders = port_users.get_senders(engine, ip_addresses)
         if senders:
             raise exceptions.NotPossible(
-                f'{len(senders)} amphorae may send to '
+                f'{base.count(len(senders), "amphora", "amphorae")} may send '
+                f'to '
                 f'{addr.join_list(ip_addresses)}: '
                 f'{", ".join(senders)}. See "octavia-hmsync amphora list" '
                 f'for what keeps them, or use --force.')

@@ -107,7 +107,7 @@ def _find_load_balancer(engine, name):
     if not page_repo.get_page(engine, page_repo.Wanted(
             load_balancer_id=load_balancer_id), limit=1):
         raise exceptions.NotPossible(
-            f'No amphora of load balancer {name} has an agent: see '
+            f'Load balancer {name} has no amphora with an agent: see '
             f'"octavia-hmsync amphora list".')
     return load_balancer_id
 
@@ -131,8 +131,8 @@ class ShowAmphora(base.DatabaseMixin, base.ShowOne):
                                   page_repo.Wanted([parsed_args.amphora]))
         if not rows:
             raise exceptions.NotPossible(
-                f'No amphora {parsed_args.amphora} has an agent: see '
-                f'"octavia-hmsync amphora list".')
+                f'There is no amphora {parsed_args.amphora} with an agent: '
+                f'see "octavia-hmsync amphora list".')
         row, = rows
         judged = doubt_repo.judge_page(engine, rows, hm_repo.get_all(engine),
                                        timing.Settings.from_conf(conf))

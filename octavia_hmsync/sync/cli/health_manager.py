@@ -187,8 +187,9 @@ class DrainHealthManager(base.Change, command.Command):
                         f'database cannot be used. It goes on draining: run '
                         f'the command again.')
             watch.show([make_bar(found)], name(found, *_FACTS))
-            return (f'After {timeout:g} s {len(found)} amphorae may still '
-                    f'send to {host}. It goes on draining: run the command '
+            number = base.count(len(found), 'amphora', 'amphorae')
+            return (f'After {timeout:g} s {number} may still send to {host}. '
+                    f'It goes on draining: run the command '
                     f'again, or see "octavia-hmsync amphora list" for what '
                     f'keeps them.')
 

@@ -108,15 +108,17 @@ class Run(base.DatabaseMixin, command.Command):
         unknown = sorted(set(parsed_args.amphora) - set(rows))
         if unknown:
             raise exceptions.NotPossible(
-                f'No amphora {", ".join(unknown)} has an agent: see '
-                f'"octavia-hmsync amphora list".')
+                f'There is no amphora {", ".join(unknown)} with an agent: '
+                f'see "octavia-hmsync amphora list".')
         again = list(rows if parsed_args.all else set(parsed_args.amphora))
         if parsed_args.dry_run:
             waiting = attempt_repo.get_waiting(engine)
             number = len(again) if again or parsed_args.all else sum(
                 row.next_attempt_at is not None or amphora_id in waiting
                 for amphora_id, row in rows.items())
-            self.app.stdout.write(f'{number} amphorae would be uploaded to.\n')
+            self.app.stdout.write(
+                f'{base.count(number, "amphora", "amphorae")} would be '
+                f'uploaded to.\n')
             return
         # What can fail goes first: after an error nothing is changed.
         pause = pause_repo.get(engine)
@@ -129,12 +131,15 @@ class Run(base.DatabaseMixin, command.Command):
             number = claim_repo.retry_now(engine)
         if not is_anybody_up:
             raise exceptions.NotPossible(
-                f'{watch.describe_nobody(offline_after)} {number} '
-                f'amphorae wait for it, whenever it comes: start '
-                f'octavia-housekeeping, or see its log.')
+                f'{watch.describe_nobody(offline_after)} '
+                f'{base.count(number, "amphora waits", "amphorae wait")} for '
+                f'it, whenever it comes: start octavia-housekeeping, or see '
+                f'its log.')
         when = (f'after the pause. {watch.describe_pause(pause)}' if pause
                 else 'within some seconds; see "octavia-hmsync sync status".')
-        self.app.stdout.write(f'{number} amphorae are uploaded to {when}\n')
+        self.app.stdout.write(
+            f'{base.count(number, "amphora is", "amphorae are")} uploaded to '
+            f'{when}\n')
 
 
 class Retry(base.DatabaseMixin, command.Command):

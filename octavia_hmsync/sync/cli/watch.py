@@ -106,11 +106,13 @@ def describe_problems(seen, offline_after):
     lines += [f'octavia-housekeeping on {host} uploads nothing: {problem}'
               for host, problem in seen.house_keepers.items() if problem]
     if seen.other_key:
-        lines.append(f'{seen.other_key} amphorae are not known to sign with '
-                     f'the heartbeat_key of the newest list.')
+        number = base.count(seen.other_key, 'amphora is', 'amphorae are')
+        lines.append(f'{number} not known to sign with the heartbeat_key of '
+                     f'the newest list.')
     return lines + progress.name_some(
         [f'{row.id} at {row.lb_network_ip} is {row.result} after '
-         f'{row.attempts} attempts: {row.error}. {_describe_next(row)}'
+         f'{base.count(row.attempts, "attempt", "attempts")}: {row.error}. '
+         f'{_describe_next(row)}'
          for row in seen.failed],
         seen.parts[0].progress.failed if seen.parts else 0,
         'octavia-hmsync amphora list')

@@ -180,8 +180,8 @@ class TestCommands(base.CommandTestCase):
         self.assertFails(f'There are 2 load balancers lb-aaaaaaaa: give the '
                          f'id of one of them, {", ".join(ids)}.', *argv,
                          'lb-aaaaaaaa')
-        self.assertFails(f'No amphora of load balancer {ids[0]} has an agent',
-                         *argv, ids[0])
+        self.assertFails(f'Load balancer {ids[0]} has no amphora with an '
+                         f'agent', *argv, ids[0])
 
     def test_amphorae_by_page(self):
         ids = sorted(self.add_amphorae(5))
@@ -201,7 +201,7 @@ class TestCommands(base.CommandTestCase):
             self.assertIn('is no number, above 0', err)
 
     def test_every_list_by_page(self):
-        """By the same options; a tenant's and those of images aside."""
+        """By the same options; image commands have tests of their own."""
         self.populate()
         for number in (3, 4):
             hm_repo.register(self.engine, f'hm{number}', f'192.0.2.{number}',
@@ -213,7 +213,7 @@ class TestCommands(base.CommandTestCase):
         self.assertEqual('', self.run_ok(*argv, '--marker', 'hm4'))
         for command in all_commands(()):
             if (command[-1] in ('list', 'history') and
-                    command[0] not in ('image', 'network')):
+                    command[0] not in ('image', 'network', 'order')):
                 self.assertFails('nobody is not in this list', *command,
                                  '--limit', '1', '--marker', 'nobody')
 
@@ -272,7 +272,7 @@ class TestCommands(base.CommandTestCase):
         self.assertEqual((None, []), (
             self.run_json('amphora', 'show', new)['generation'],
             self.run_json('amphora', 'show', new)['may_be_using']))
-        self.assertFails('No amphora nobody has an agent',
+        self.assertFails('There is no amphora nobody with an agent',
                          'amphora', 'show', 'nobody')
 
     def test_generations(self):
@@ -341,8 +341,8 @@ class TestCommands(base.CommandTestCase):
         self.assertEqual(dict.fromkeys([*self.ids, new]), claimed)
         # A batch works on them.
         self.assertIn('0 amphorae are', self.run_ok('sync', 'run', '--all'))
-        self.assertFails('No amphora nobody has an agent', 'sync', 'run',
-                         '--amphora', self.ids[0], 'nobody')
+        self.assertFails('There is no amphora nobody with an agent', 'sync',
+                         'run', '--amphora', self.ids[0], 'nobody')
 
     def test_status(self):
         self.populate()

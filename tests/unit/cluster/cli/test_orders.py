@@ -264,7 +264,7 @@ class TestWait(_TestCase):
         vip, = vip_repo.get_of_distributor(self.engine, self.one.id)
         out = self.wait('distributor', 'drain', 'network1', then=(
             lambda: vip_repo.delete(self.engine, vip.id),))
-        self.assertIn('Distributor network1: 1 VIPs\n', out)
+        self.assertIn('Distributor network1: 1 VIP\n', out)
 
     def test_move(self):
         vip, = vip_repo.get_of_distributor(self.engine, self.two.id)
@@ -308,7 +308,7 @@ class TestDryRun(_TestCase):
                  'drain', 'amp0'),
                 ('would be ordered to be replaced.', 'cluster', 'member',
                  'replace', 'amp0'),
-                ('would be drained: 1 VIPs would leave it.', 'distributor',
+                ('would be drained, with 1 VIP to move.', 'distributor',
                  'drain', 'network1'),
                 ('would move to distributor network2.', 'distributor', 'move',
                  'cluster1')):
@@ -433,9 +433,10 @@ class TestDistributors(_TestCase):
     def test_drain(self):
         self.make()
         self.add_vips()
-        self.assertEqual('Distributor network1 is drained: 1 VIPs leave it.\n',
-                         self.run_ok('distributor', 'drain', 'network1'))
-        self.assertIn('is drained already: it has 1 VIPs', self.run_ok(
+        self.assertEqual('Distributor network1 is drained, with 1 VIP to '
+                         'move.\n', self.run_ok('distributor', 'drain',
+                                                'network1'))
+        self.assertIn('is drained already: it has 1 VIP.', self.run_ok(
             'distributor', 'drain', 'network1'))
         self.assertEqual([(True, True), (True, False)], [
             (row['enabled'], row['drained'])

@@ -183,7 +183,7 @@ class TestHealthManager(base.CommandTestCase):
                       f'yet\n', out)
         self.assertIn(' drain of hm1: 0 of 1 amphorae, 1 do not have the new '
                       'list yet\n', out)
-        self.assertIn('1 amphorae may still send to hm1', err)
+        self.assertIn('1 amphora may still send to hm1', err)
         self.records.set_status(amphora_id, 'DELETED')
         self.assertIn('No amphora sends to hm1 any more', self.run_ok(
             'health', 'manager', 'drain', 'hm1', '--wait'))

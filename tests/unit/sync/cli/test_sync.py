@@ -195,7 +195,7 @@ class TestWatch(WatchTestCase):
         out = self.assertStuck(
             'generation 1 OPEN: 1 of 3 amphorae, 2 failed')
         self.assertRegex(out, f'{self.ids[1]} at 192.0.2.. is UNREACHABLE '
-                              r'after 1 attempts: it refused. It is tried '
+                              r'after 1 attempt: it refused. It is tried '
                               r'again at \S+T\S+ UTC.')
 
     def test_many_failed(self):
