@@ -153,7 +153,7 @@ class TestEachCommand(base.CommandTestCase):
             options = set(factory(app, None, cmd_name=name).get_parser(
                 name)._option_string_actions)
             if words[:2] == ['image', 'clone'] or words[0] in (
-                    'help', 'complete', 'cluster', 'distributor'):
+                    'help', 'complete'):
                 continue
             found = bool({'--dry-run', '--delete'} & options)
             self.assertEqual(words[-1] not in READ or '--delete' in options,
