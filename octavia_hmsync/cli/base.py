@@ -124,8 +124,9 @@ class DatabaseMixin(command.Command):
 
     def make_order(self):
         """Return the order.New of this run."""
-        words = len(self.cmd_name.split())
-        return actor.make(self.cmd_name, self.app.subcommand_argv[words:],
+        name = self.cmd_name or ''
+        words = len(name.split())
+        return actor.make(name, self.app.subcommand_argv[words:],
                           getattr(self._parsed_args, 'reason', None))
 
     def record_order(self, engine):

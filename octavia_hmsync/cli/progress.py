@@ -165,7 +165,7 @@ class _Bars:
 
         self._live = live.Live(console=terminal, auto_refresh=False)
         self.start, self.stop = self._live.start, self._live.stop
-        self._bars = ()
+        self._bars: list[tuple[Bar, str]] = []
 
     def show(self, bars, known):
         """Draw anew; see Display.show()."""

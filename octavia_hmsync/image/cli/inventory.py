@@ -96,7 +96,7 @@ class ListImages(base.DatabaseMixin, base.Lister):
             versions = agent_info.get_haproxy_versions(conf, [
                 (amphora.id, amphora.lb_network_ip) for load_balancer in found
                 for amphora in outdated.get_allocated(load_balancer)])
-        columns = _COLUMNS
+        columns: tuple[str, ...] = _COLUMNS
         if base.is_long(parsed_args, _LONG_COLUMNS):
             columns += _LONG_COLUMNS
         elif parsed_args.ask_agents:

@@ -216,7 +216,7 @@ def get_settings(parsed_args, defaults):
 
 def _make_rows(found, fleet, names):
     """Return load balancers by wave, then those in no wave."""
-    rows = []
+    rows: list[tuple] = []
     for number, (is_canary, wave) in enumerate(found, 1):
         rows += [(number, c, 'PENDING' if c.is_pending else None, is_canary)
                  for c in wave]

@@ -162,7 +162,7 @@ class Watch(base.DatabaseMixin, command.Command):
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
         # The last state of each generation, also of former ones.
-        bars = {}
+        bars: dict[int, progress.Bar] = {}
 
         def show(seen):
             current = {part.generation.number: make_bar(part)
