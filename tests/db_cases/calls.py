@@ -309,7 +309,7 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
         return 'digest',
 
     @_call(amphora_repo.get_heard)
-    def get_heard(self):
+    def get_heard_amphorae(self):
         self.add_amphorae(2)
         return 1,
 
