@@ -4,8 +4,9 @@
 
 import functools
 import os
+import time
 
-from octavia_hmsync.cluster import claims
+from octavia_hmsync.cluster.db import claim as claim_repo
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync import compat
@@ -13,11 +14,26 @@ from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
+from octavia_hmsync import held
 
 # Seconds after which a cluster is taken up that nobody gave a sign of.
 CLAIM_EXPIRY = 60
 # Seconds between two looks at something that takes its time.
 INTERVAL = 0.5
+
+
+def make_claims(engine, host, clock=time.monotonic):
+    """Return the claims of this process on clusters.
+
+    :param host: the name of this controller.
+    """
+    def is_unwanted(cluster_id):
+        found = cluster_repo.get(engine, cluster_id)
+        return (found is None or
+                found.provisioning_status == compat.PENDING_DELETE)
+
+    return held.Claims(engine, claim_repo, host, CLAIM_EXPIRY,
+                       is_unwanted=is_unwanted, clock=clock)
 
 
 class Context:
@@ -30,7 +46,7 @@ class Context:
     def __init__(self, conf, engine):
         self.conf = conf
         self.engine = engine
-        self.claims = claims.Claims(engine, conf.host, CLAIM_EXPIRY)
+        self.claims = make_claims(engine, conf.host)
 
     @property
     def options(self):
@@ -88,30 +104,32 @@ class Work:
         return compat.load_amphora_driver(
             self.conf.controller_worker.amphora_driver)
 
+    @functools.cached_property
+    def _held(self):
+        return self.context.claims.find(self.cluster_id, self.owner,
+                                        self._is_deletion)
+
     def check(self):
         """Go on only as long as that is wanted.
 
-        :raises Lost, Unwanted, Stopped: as Claims.check().
+        :raises Lost, Unwanted, Stopped: as held.Held.check().
         """
-        self.context.claims.check(self.cluster_id, self.owner,
-                                  self._is_deletion)
+        self._held.check()
 
     def look(self):
         """As check(), of what the database has now."""
-        self.context.claims.look(self.cluster_id, self.owner,
-                                 self._is_deletion)
+        self._held.look()
 
     def pause(self, seconds=INTERVAL):
         """Wait, unless there is no reason any more.
 
         :raises Lost, Unwanted, Stopped: as check().
         """
-        self.context.claims.stopping.wait(seconds)
-        self.check()
+        self._held.pause(seconds)
 
     def release(self):
         """Hold the cluster no longer."""
-        self.context.claims.release(self.cluster_id, self.owner)
+        self._held.release()
 
     def read(self):
         """Return the Cluster.

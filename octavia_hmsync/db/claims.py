@@ -4,15 +4,19 @@
 
 A claim is two columns of the row that it is for: its owner, an id that no
 other claim has, and when it expires, by the clock of the database. An owner
-who finds the claim lost must write nothing more.
+who finds the claim lost must write nothing more. ``octavia_hmsync.held`` holds
+claims in a process.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
+from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
+from octavia_hmsync.db import api
 from octavia_hmsync.db import types
+from octavia_hmsync import exceptions
 
 
 def is_free(table: sa.Table) -> Any:
@@ -24,15 +28,21 @@ def is_free(table: sa.Table) -> Any:
 class Claims:
     """The claims of one table.
 
-    :param table: it.
     :param key: the column that a row is found by.
     :param owner: the column with the owner.
+    :param conditions: what must hold as long as a row is claimed.
+    :param made: a column that is NULL until what the row is for is made; a
+                 claim adds the row, and a release deletes it again. None if
+                 there is a row anyway.
     """
 
-    def __init__(self, table: sa.Table, key: Any, owner: Any) -> None:
+    def __init__(self, table: sa.Table, key: Any, owner: Any,
+                 *conditions: Any, made: Any = None) -> None:
         self._table = table
         self._key = key
         self._owner = owner
+        self._conditions = conditions
+        self._made = made
         self._expires_at = table.c.claim_expires_at
 
     def make(self, owner: str, expiry: int) -> dict[str, Any]:
@@ -45,46 +55,56 @@ class Claims:
         """The values of a row that has no owner."""
         return {self._owner.name: None, self._expires_at.name: None}
 
-    def is_free(self, owner: str | None = None) -> Any:
-        """Return the condition that a row has no owner, or is the owner's."""
-        return sa.or_(is_free(self._table),
-                      *([] if owner is None else [self._owner == owner]))
+    def is_free(self) -> Any:
+        """Return the condition that a row has no owner."""
+        return is_free(self._table)
 
     def is_of(self, key: str, owner: str) -> Any:
         """Return the condition that a row is that of a key and an owner."""
-        return sa.and_(self._key == key, self._owner == owner)
+        return sa.and_(self._key == key, self._owner == owner,
+                       *self._conditions)
+
+    # In a transaction of the caller's.
 
     def take(self, connection: sa.Connection, key: str, owner: str,
              expiry: int, conditions: Iterable[Any] = (),
-             is_again: bool = True, **values: Any) -> bool:
-        """Claim a row that has no owner.
+             **values: Any) -> bool:
+        """Claim a row that has no owner, or is the owner's.
 
-        :param connection: in a transaction.
-        :param key: of the row.
-        :param owner: who claims it.
         :param expiry: seconds after which the claim lapses.
         :param conditions: what must hold, too.
-        :param is_again: whether the owner may claim it again.
         :param values: other columns that change.
         :returns: False if it has another owner, or there is no such row.
         """
         return connection.execute(
             sa.update(self._table)
             .where(self._key == key,
-                   self.is_free(owner if is_again else None), *conditions)
+                   sa.or_(self.is_free(), self._owner == owner), *conditions)
             .values(**self.make(owner, expiry), **values)).rowcount == 1
 
     def hold(self, connection: sa.Connection, key: str, owner: str,
              expiry: int, **values: Any) -> bool:
-        """Keep a claim, also one that lapsed and that no other owner took.
+        """Renew a claim, also one that lapsed and that no other owner took.
 
         :param expiry: seconds after which the claim lapses, from now on.
         :param values: other columns that change.
-        :returns: False if it has another owner.
+        :returns: False if it has another owner: stop all work then.
         """
         return self.change(connection, key, owner,
                            claim_expires_at=types.utcnow_plus(expiry),
                            **values)
+
+    def require(self, connection: sa.Connection, key: str, owner: str,
+                expiry: int, **values: Any) -> None:
+        """Renew a claim, as the first step of a transaction.
+
+        This write keeps a second owner at another node of Galera from
+        committing.
+
+        :raises Lost: if it has another owner.
+        """
+        if not self.hold(connection, key, owner, expiry, **values):
+            raise exceptions.Lost
 
     def change(self, connection: sa.Connection, key: str, owner: str,
                **values: Any) -> bool:
@@ -97,14 +117,6 @@ class Claims:
             sa.update(self._table).where(self.is_of(key, owner))
             .values(**values)).rowcount == 1
 
-    def release(self, connection: sa.Connection, key: str,
-                owner: str) -> bool:
-        """Give a claim back.
-
-        :returns: False if it has another owner.
-        """
-        return self.change(connection, key, owner, **self.none)
-
     def delete(self, connection: sa.Connection, key: str, owner: str,
                *conditions: Any) -> bool:
         """Delete a row that an owner has claimed.
@@ -115,3 +127,53 @@ class Claims:
         return connection.execute(
             sa.delete(self._table).where(self.is_of(key, owner), *conditions)
         ).rowcount == 1
+
+    # In a transaction of their own; repositories have these by their names.
+
+    @api.retry
+    def claim(self, engine: sa.Engine, key: str, owner: str,
+              expiry: int) -> bool:
+        """Claim a row that has no owner.
+
+        :param owner: a new claim owner, of this call alone.
+        :param expiry: seconds after which the claim lapses.
+        :returns: False if it has another owner, or it is gone.
+        """
+        with engine.begin() as connection:
+            if self.take(connection, key, owner, expiry):
+                return True
+        if self._made is None:
+            return False
+        try:
+            with engine.begin() as connection:
+                connection.execute(sa.insert(self._table).values(
+                    {self._key.name: key, **self.make(owner, expiry)}))
+            return True
+        except db_exc.DBDuplicateEntry:
+            return False
+
+    @api.retry
+    def renew(self, engine: sa.Engine, key: str, owner: str,
+              expiry: int) -> bool:
+        """Renew a claim, as hold()."""
+        with engine.begin() as connection:
+            return self.hold(connection, key, owner, expiry)
+
+    @api.retry
+    def release(self, engine: sa.Engine, key: str, owner: str) -> bool:
+        """Release a claim: the next owner goes on from there.
+
+        :returns: False if it has another owner, or it is gone.
+        """
+        with engine.begin() as connection:
+            if self._made is not None and self.delete(
+                    connection, key, owner, self._made.is_(None)):
+                return True
+            return self.change(connection, key, owner, **self.none)
+
+    @api.retry
+    def forget(self, engine: sa.Engine, key: str, owner: str,
+               *conditions: Any) -> bool:
+        """Delete a row, as delete()."""
+        with engine.begin() as connection:
+            return self.delete(connection, key, owner, *conditions)

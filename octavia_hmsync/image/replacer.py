@@ -18,6 +18,7 @@ from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync import crew
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
+from octavia_hmsync import held as held_
 from octavia_hmsync.image.db import aftermath as aftermath_repo
 from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import replacement as replace_repo
@@ -35,9 +36,6 @@ from octavia_hmsync.sync.rules import reach
 from octavia_hmsync.sync.worker import scout
 
 LOG = logging.getLogger(__name__)
-
-# How often a claim is renewed before it lapses.
-RENEWALS = 4
 
 
 class Route:
@@ -120,7 +118,9 @@ class Replacer:
         self._conf = conf
         self._ways = ways
         self._engine = engine
-        self._stopping = threading.Event()
+        self._claims = held_.Claims(
+            engine, claims_repo, conf.host,
+            self._options.replacement_claim_expiry)
         self._route = Route(conf, engine)
         self._rollouts = rollout_keeper.RolloutKeeper(conf, engine)
         # By the owner of each claim.
@@ -145,23 +145,17 @@ class Replacer:
         if room > 0 and not self._route.is_there():
             # Other housekeepers take up waiting and abandoned ones.
             return
-        while room > 0 and not self._stopping.is_set():
+        while room > 0 and not self._claims.stopping.is_set():
             # Each claim has an owner of its own.
-            owner = self._make_owner()
+            owner = self._claims.make_owner()
             claimed = claims_repo.claim(
-                self._engine, owner, 1,
-                self._options.replacement_claim_expiry)
+                self._engine, owner, 1, self._claims.expiry)
             if not claimed:
                 break
             self._begin(claimed[0], owner)
             room -= 1
         if room > 0 and rollout is not None:
             self._go_on_with_rollout(rollout, room)
-
-    def renew(self):
-        """Renew the claims of running replacements."""
-        for work in list(self._works.values()):
-            work.renew()
 
     def stop(self, timeout):
         """Stop replacements at a point where another housekeeper can go on.
@@ -170,14 +164,12 @@ class Replacer:
                         instance are released at once; where a service does not
                         answer, the claim lapses.
         """
-        self._stopping.set()
+        self._claims.stopping.set()
         for owner in self._crew.join(timeout):
             work = self._works.get(owner)
             if work is not None and work.is_idle:
-                self._release(work.replacement, owner)
-
-    def _make_owner(self):
-        return f'{self._conf.host}/{uuidutils.generate_uuid()}'
+                work.held.release()
+        self._claims.end()
 
     def _go_on_with_rollout(self, rollout, room):
         version = rollout.version
@@ -188,10 +180,10 @@ class Replacer:
                 candidate.topology, candidate.flavor_id,
                 candidate.availability_zone, is_canary,
                 operating_status=candidate.operating_status)
-            owner = self._make_owner()
+            owner = self._claims.make_owner()
             begun = claims_repo.begin(
                 self._engine, rollout.id, version, [new], owner,
-                self._options.replacement_claim_expiry)
+                self._claims.expiry)
             if begun is None:
                 # The rollout was changed: the next look decides again.
                 return
@@ -200,20 +192,22 @@ class Replacer:
                 self._begin(replace_repo.get(self._engine, new.id), owner)
 
     def _begin(self, replacement, owner):
-        self._crew.begin(owner, self._run, replacement, owner)
+        self._crew.begin(owner, self._run, replacement,
+                         self._claims.hold(replacement.id, owner))
 
-    def _run(self, replacement, owner):
+    def _run(self, replacement, held):
         try:
-            self._carry_out(replacement, owner)
+            self._carry_out(replacement, held)
         except exceptions.Lost:
             LOG.warning('Replacement of load balancer %s was taken up by '
                         'another housekeeper.', replacement.load_balancer_id)
         except exceptions.Stopped:
-            self._release(replacement, owner)
+            held.release()
         except Exception as e:
-            self._give_up(replacement, owner, e)
+            self._give_up(replacement, held.owner, e)
         finally:
-            self._works.pop(owner, None)
+            self._works.pop(held.owner, None)
+            self._claims.forget(held)
 
     def _choose_way(self, replacement):
         """Return the class that carries a replacement out."""
@@ -221,14 +215,14 @@ class Replacer:
             stock.Stock if replacement.mode == rollout_repo.FAILOVER
             else process.Process)
 
-    def _carry_out(self, replacement, owner):
-        work = self._works[owner] = work_.Work(
-            self._conf, self._engine, replacement, owner, self._stopping)
+    def _carry_out(self, replacement, held):
+        work = self._works[held.owner] = work_.Work(
+            self._conf, self._engine, replacement, held)
         LOG.info('Replacement of load balancer %s to image %s begins.',
                  replacement.load_balancer_id, replacement.target_image_id)
         outcome = self._choose_way(replacement)(work, inventory.Inventory(
             self._conf, self._engine)).run()
-        self._finish(replacement, owner, outcome)
+        self._finish(replacement, held.owner, outcome)
 
     def _finish(self, replacement, owner, outcome):
         reason, wait = outcome.reason, outcome.wait
@@ -277,17 +271,10 @@ class Replacer:
         self._leave(replacement, reason)
         # Shows the operator why the replacement does not go on.
         claims_repo.set_phase(self._engine, replacement.id, owner,
-                              self._options.replacement_claim_expiry, phase,
-                              reason=reason)
+                              self._claims.expiry, phase, reason=reason)
 
     @staticmethod
     def _leave(replacement, reason):
         LOG.warning('The replacement of load balancer %s is left to '
                     'another housekeeper: %s.', replacement.load_balancer_id,
                     reason.rstrip('.'))
-
-    def _release(self, replacement, owner):
-        try:
-            claims_repo.release(self._engine, replacement.id, owner)
-        except Exception as e:
-            LOG.debug('Not released: %s', e)

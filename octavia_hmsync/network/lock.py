@@ -3,90 +3,53 @@
 """A management network is changed by one call at a time."""
 
 import contextlib
-import os
-import time
-import uuid
 
 from octavia_hmsync.conf import network as network_conf
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
+from octavia_hmsync import held
 from octavia_hmsync.network.db import network as network_repo
 
 # Of api_timeout: how many requests may time out between two renewals.
 _REQUESTS = 6
 _SHORTEST = 60
-_PAUSE = 0.5
 
 
-class Lock:
-    """The claim of one call on the row of a management network.
+def make_claims(conf, engine):
+    """Return the claims of this process on management networks.
 
-    :ivar seconds: after which a claim lapses.
+    While another process works on it, they raise NotPossible.
     """
+    def make_busy(name):
+        return exceptions.NotPossible(
+            f'{network_repo.get_owner(engine, name) or "Another process"} '
+            f'works on the management network {name}: wait for it to end, '
+            f'then try again.')
 
-    def __init__(self, conf, engine):
-        opts = conf[network_conf.GROUP]
-        self._engine = engine
-        self._name = opts.network_name
-        self.seconds = max(_SHORTEST, _REQUESTS * opts.api_timeout)
-        self.owner = f'{conf.host} (pid {os.getpid()}, {uuid.uuid4().hex})'
+    return held.Claims(
+        engine, network_repo, conf.host,
+        max(_SHORTEST, _REQUESTS * conf[network_conf.GROUP].api_timeout),
+        lost=make_busy)
 
-    def _claim(self):
-        return network_repo.claim(self._engine, self._name, self.owner,
-                                  self.seconds)
 
-    @contextlib.contextmanager
-    def held(self):
-        """Claim the row, and release it in the end.
+def hold(conf, engine):
+    """Claim the management network, and release it in the end.
 
-        Waits for another owner, until the claim of a dead one has lapsed.
+    Waits for another owner, until the claim of a dead one has lapsed.
 
-        :raises NotPossible: if another process goes on working.
-        """
-        deadline = time.monotonic() + self.seconds + 1
-        while (other := self._claim()) is not None:
-            if time.monotonic() >= deadline:
-                raise exceptions.NotPossible(
-                    f'{other} works on the management network {self._name}: '
-                    f'wait for it to end, then try again.')
-            time.sleep(_PAUSE)
-        try:
-            yield self
-        finally:
-            # What went wrong before matters more: a claim that cannot be
-            # released lapses.
-            with contextlib.suppress(*api.ERRORS):
-                self.release()
+    :returns: a context manager; it gives a held.Held.
+    :raises NotPossible: if another process goes on working.
+    """
+    claims = make_claims(conf, engine)
+    return claims.held(conf[network_conf.GROUP].network_name,
+                       claims.expiry + 1)
 
-    def try_unreconciled(self, interval):
-        """Claim the row unless the network was looked at within an interval.
 
-        :param interval: seconds.
-        :returns: True if the caller must release().
-        """
-        return network_repo.claim_unreconciled(
-            self._engine, self._name, self.owner, self.seconds, interval)
+def look_to_undo(claim):
+    """Look whether a claim is held before an undo; go on without a database.
 
-    def renew(self):
-        """Renew the claim.
-
-        :raises NotPossible: if it lapsed and another process has claimed it.
-        """
-        other = self._claim()
-        if other is not None:
-            raise exceptions.NotPossible(
-                f'It took so long that {other} works on the management '
-                f'network {self._name} now. Try again.')
-
-    def renew_to_undo(self):
-        """Renew the claim before an undo; go on without a database.
-
-        :raises NotPossible: if another process has claimed it, and may use
-                             what is to be undone.
-        """
-        with contextlib.suppress(*api.ERRORS):
-            self.renew()
-
-    def release(self):
-        """Release the claim."""
-        network_repo.release(self._engine, self._name, self.owner)
+    :raises NotPossible: if another process has claimed the network, and may
+                         use what is to be undone.
+    """
+    with contextlib.suppress(*api.ERRORS):
+        claim.look()

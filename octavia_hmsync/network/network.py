@@ -3,6 +3,7 @@
 """Ensures the management network and its configuration."""
 
 import dataclasses
+import functools
 import ipaddress
 
 from octavia_hmsync.conf import network as network_conf
@@ -117,16 +118,16 @@ def ensure(conf, engine, connection, adopt=False, dry_run=False):
         return Ensurance(conf, connection, network_repo.get_row(engine, name),
                          network_changes.Changes(conf, dry_run=True),
                          adopt).run()
-    with network_lock.Lock(conf, engine).held() as lock:
-        changes = network_changes.Changes(conf, before=lock.renew,
-                                          before_undo=lock.renew_to_undo)
+    with network_lock.hold(conf, engine) as held:
+        changes = network_changes.Changes(
+            conf, before=held.look,
+            before_undo=functools.partial(network_lock.look_to_undo, held))
         try:
             result = _ensure_against_others(
                 conf, connection, network_repo.get_row(engine, name),
                 changes, adopt)
-            if not network_repo.record(engine, name, lock.owner,
-                                       result.to_ids()):
-                lock.renew()
+            held.require(network_repo.record(engine, name, held.owner,
+                                             result.to_ids()))
             return result
         except BaseException as e:
             left = changes.take_back()

@@ -6,22 +6,17 @@ Neutron permits two ports with the same name. So a process claims the row of a
 port before it makes, changes or deletes the port.
 """
 
-import contextlib
 import dataclasses
-import time
-
-from oslo_utils import uuidutils
 
 from octavia_hmsync.conf import network as network_conf
-from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
+from octavia_hmsync import held as held_
 from octavia_hmsync.network.db import network as network_repo
 from octavia_hmsync.network.db import port as port_repo
 from octavia_hmsync.network import port as node_port
 
 # Requests to Neutron that fit into one claim, and that others wait for.
 _CALLS = 10
-_POLL = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,13 +56,13 @@ class PortKeeper:
     """
 
     def __init__(self, conf, engine, ports, patience=None):
-        self._conf = conf
         self._engine = engine
         self._ports = ports
         # The longest that several requests without an answer take.
-        self._claim_seconds = _CALLS * conf[network_conf.GROUP].api_timeout
-        self._patience = (self._claim_seconds if patience is None
-                          else patience)
+        longest = _CALLS * conf[network_conf.GROUP].api_timeout
+        self._claims = held_.Claims(engine, port_repo, conf.host, longest,
+                                    lost=_make_busy)
+        self._patience = longest if patience is None else patience
 
     def ensure(self, host, binding_host, mac=None, ip_addresses=(),
                dry_run=False, is_known=False):
@@ -85,10 +80,10 @@ class PortKeeper:
         """
         if dry_run:
             return self._plan(host, binding_host)
-        with self._claimed(host) as owner:
+        with self._claims.held(host, self._patience) as held:
             if is_known and port_repo.get(self._engine, host) is None:
-                raise self._busy(host)
-            return self._ensure(owner, host, binding_host, mac, ip_addresses)
+                raise _make_busy(host)
+            return self._ensure(held, binding_host, mac, ip_addresses)
 
     def _find(self, host):
         """Find a port by its name, or by its id in the database."""
@@ -109,36 +104,38 @@ class PortKeeper:
             f'repair the port {found.id}: it {difference}' for difference in
             self._ports.get_differences(found, binding_host)))
 
-    def _ensure(self, owner, host, binding_host, mac, ip_addresses):
+    def _ensure(self, held, binding_host, mac, ip_addresses):
+        host = held.key
         found = self._find(host)
         if found is None:
-            return self._make(owner, host, binding_host, mac, ip_addresses)
+            return self._make(held, binding_host, mac, ip_addresses)
         node_port.check_binding(found, binding_host)
         differences = self._ports.get_differences(found, binding_host)
         if differences:
-            self._renew(owner, host)
+            # Neutron may be so slow that the claim has lapsed.
+            held.look()
             found = self._ports.repair(found, differences)
             if found is None:
-                return self._make(owner, host, binding_host, mac,
-                                  ip_addresses)
+                return self._make(held, binding_host, mac, ip_addresses)
         changes = [f'the port {found.id} of {host} {difference}: repaired'
                    for difference in differences]
         known = port_repo.get(self._engine, host)
         if known and known.port_id == found.id:
             changes += _compare(known, found)
-        self._record(owner, found, binding_host, known, len(changes))
+        self._record(held, found, binding_host, known, len(changes))
         return Ensured(found, tuple(changes))
 
-    def _make(self, owner, host, binding_host, mac, ip_addresses):
+    def _make(self, held, binding_host, mac, ip_addresses):
+        host = held.key
         known = port_repo.get(self._engine, host)
         if known:
             mac, ip_addresses = known.mac, known.ip_addresses
-        self._renew(owner, host)
+        held.look()
         made = self._ports.create(host, binding_host, mac, ip_addresses)
         # At its old address, amphorae may send to it.
         is_new = not ip_addresses
         try:
-            self._record(owner, made, binding_host, known,
+            self._record(held, made, binding_host, known,
                          int(known is not None))
         except exceptions.PortBusy:
             # The port now belongs to the faster process, too.
@@ -156,21 +153,11 @@ class PortKeeper:
                         ', '.join(known.ip_addresses))
         return Ensured(made, (f'{what}, with {address}',), is_new)
 
-    def _record(self, owner, port, binding_host, known, repairs):
-        if not port_repo.record(
-                self._engine, owner, port.host, port.id, port.mac,
-                port.ip_addresses, port.binding_host or binding_host,
-                repairs + (known.repairs if known else 0)):
-            raise self._busy(port.host)
-
-    def _renew(self, owner, host):
-        """Renew the claim of a port, before a change.
-
-        Neutron may be so slow that the claim has lapsed since it was read.
-        """
-        if not port_repo.renew(self._engine, host, owner,
-                               self._claim_seconds):
-            raise self._busy(host)
+    def _record(self, held, port, binding_host, known, repairs):
+        held.require(port_repo.record(
+            self._engine, held.owner, port.host, port.id, port.mac,
+            port.ip_addresses, port.binding_host or binding_host,
+            repairs + (known.repairs if known else 0)))
 
     def get_all_of(self, host):
         """Return the ports of a node, including a renamed one.
@@ -192,36 +179,20 @@ class PortKeeper:
                            if it returns False, the port is kept.
         :returns: the ids of the ports that were deleted, a list.
         """
-        with self._claimed(host) as owner:
+        with self._claims.held(host, self._patience) as held:
             found = self.get_all_of(host)
             if may_delete and not may_delete():
                 return []
             for port in found:
-                self._renew(owner, host)
+                held.look()
                 self._ports.delete(port.id)
-            port_repo.forget(self._engine, host, owner)
+            port_repo.forget(self._engine, host, held.owner)
         return [port.id for port in found]
 
-    @staticmethod
-    def _busy(host):
-        return exceptions.PortBusy(
-            f'Another process works on the port of {host}: try again.')
 
-    @contextlib.contextmanager
-    def _claimed(self, host):
-        owner = f'{self._conf.host}:{uuidutils.generate_uuid()}'
-        deadline = time.monotonic() + self._patience
-        while not port_repo.claim(self._engine, host, owner,
-                                  self._claim_seconds):
-            if time.monotonic() >= deadline:
-                raise self._busy(host)
-            time.sleep(_POLL)
-        try:
-            yield owner
-        finally:
-            # The claim lapses anyway; an earlier error matters more.
-            with contextlib.suppress(*api.ERRORS):
-                port_repo.release(self._engine, host, owner)
+def _make_busy(host):
+    return exceptions.PortBusy(
+        f'Another process works on the port of {host}: try again.')
 
 
 def _compare(known, found):

@@ -174,23 +174,27 @@ class Reconciler:
         :raises CloudRefused: if Neutron says no; earlier repairs stay.
         :raises CloudUnavailable: if it does not answer.
         """
-        lock = network_lock.Lock(self._conf, self._engine)
-        if not lock.try_unreconciled(
-                self._conf[network_conf.GROUP].reconcile_interval):
+        options = self._conf[network_conf.GROUP]
+        claims = network_lock.make_claims(self._conf, self._engine)
+        owner = claims.make_owner()
+        if not network_repo.claim_unreconciled(
+                self._engine, options.network_name, owner, claims.expiry,
+                options.reconcile_interval):
             return 0
+        held = claims.hold(options.network_name, owner)
         try:
-            return self._look(lock)
+            return self._look(held)
         finally:
-            lock.release()
+            held.release()
 
-    def _look(self, lock):
+    def _look(self, held):
         if self._connection is None:
             self._connection = cloud.connect(self._conf)
-        name = self._conf[network_conf.GROUP].network_name
+        name = held.key
         row = network_repo.get_row(self._engine, name)
         look = Look(self._conf, self._engine, self._connection,
                     network_repo.get_ids(self._engine, name),
-                    network_changes.Changes(self._conf, before=lock.renew),
+                    network_changes.Changes(self._conf, before=held.look),
                     [])
         problems = []
         for repair in REPAIRS:
@@ -200,7 +204,7 @@ class Reconciler:
                 # The other repairs may still succeed.
                 problems.append(e)
         self._tell(look)
-        network_repo.record(self._engine, name, lock.owner, look.ids,
+        network_repo.record(self._engine, name, held.owner, look.ids,
                             row.repairs + len(look.changes.done))
         if problems:
             self._connection = None

@@ -62,8 +62,8 @@ def delete(conf, engine, connection, dry_run=False):
     if dry_run:
         return _Removal(conf, engine, connection, row,
                         network_changes.Changes(conf, dry_run=True)).run()
-    with network_lock.Lock(conf, engine).held() as lock:
-        changes = network_changes.Changes(conf, before=lock.renew)
+    with network_lock.hold(conf, engine) as held:
+        changes = network_changes.Changes(conf, before=held.look)
         try:
             removed = _Removal(conf, engine, connection,
                                network_repo.get_row(engine, name),
@@ -72,7 +72,7 @@ def delete(conf, engine, connection, dry_run=False):
             raise type(e)(f'{e} Done so far: '
                           f'{"; ".join(changes.done) or "nothing"}. Run the '
                           f'command again to go on.')
-        network_repo.forget(engine, name, lock.owner)
+        network_repo.forget(engine, name, held.owner)
         return removed
 
 

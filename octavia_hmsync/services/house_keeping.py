@@ -77,10 +77,7 @@ class HouseKeepingExtension:
                 self._engine, self._notifier).run_once))
         self._replace_thread = self._thread(
             'replacer', lambda: self._replacer.run_once())
-        self._threads += [self._replace_thread, periodic.PeriodicThread(
-            'replacement claims', self._renew,
-            conf[image_conf.GROUP].replacement_claim_expiry /
-            replacer.RENEWALS, self._engine)]
+        self._threads.append(self._replace_thread)
         self._clusters = None
         if conf[cluster_conf.GROUP].keep_in_housekeeping:
             self._clusters = cluster_threads.ClusterThreads(
@@ -142,10 +139,6 @@ class HouseKeepingExtension:
                 self._conf[image_conf.GROUP].replacements_at_once + 1,
                 _PATIENCE), self._replace_thread.wake,
             {compat.TOPOLOGY_ACTIVE_ACTIVE: image_replacement.Ordered})
-
-    def _renew(self):
-        if '_replacer' in vars(self):
-            self._replacer.renew()
 
     def start(self):
         """Start the threads."""

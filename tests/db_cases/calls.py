@@ -663,6 +663,13 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
         self._make_network('net', 'other')
         return 'net', 'two', LONG
 
+    get_network_owner = _call(network_repo.get_owner)(get_network_ids)
+
+    @_call(network_repo.renew)
+    def renew_network(self):
+        self._make_network('net', 'other')
+        return 'net', 'one', LONG
+
     @_call(network_repo.claim_unreconciled)
     def claim_unreconciled(self):
         self._make_network('net', 'other')

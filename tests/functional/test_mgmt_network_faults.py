@@ -10,6 +10,7 @@ from octavia_hmsync import cloud
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
+from octavia_hmsync import held
 from octavia_hmsync.network.db import network as network_repo
 from octavia_hmsync.network import lock
 from octavia_hmsync.network import network
@@ -144,15 +145,15 @@ class TestAtOnce(mgmt_network.NetworkTestCase):
         """They make it after we have looked, and before we make it."""
         theirs = []
         ensure_theirs = self.ensurer(self.make_other_engine())
-        renew = lock.Lock.renew
+        look = held.Held.look
 
-        def be_slow(own_lock):
-            self.patch(lock.Lock, 'renew', renew)
+        def be_slow(own_claim):
+            self.patch(held.Held, 'look', look)
             theirs.append(ensure_theirs())
             # Neutron knows only whole seconds.
             time.sleep(1.1)
 
-        self.patch(lock.Lock, 'renew', be_slow)
+        self.patch(held.Held, 'look', be_slow)
         ours = self.ensurer(self.engine)()
         self.assertEqual(theirs[0].ids, ours.ids)
         self.assertEqual(ours.to_ids(),
@@ -162,17 +163,17 @@ class TestAtOnce(mgmt_network.NetworkTestCase):
 
     def test_too_slow(self):
         """Another one has taken over, and uses what was made meanwhile."""
-        renew = lock.Lock.renew
+        look = held.Held.look
 
-        def lose(own_lock):
+        def lose(own_claim):
             if self.names()['security_groups']:
-                self.patch(lock.Lock, 'renew', renew)
+                self.patch(held.Held, 'look', look)
                 self.make_older(network_repo.models.Network,
                                 'claim_expires_at', 1)
                 network_repo.claim(self.engine, self.name, 'controller9', 60)
-            renew(own_lock)
+            look(own_claim)
 
-        self.patch(lock.Lock, 'renew', lose)
+        self.patch(held.Held, 'look', lose)
         e = self.assertRaises(exceptions.NotPossible,
                               self.ensurer(self.engine))
         self.assertIn('controller9 works on the management network', str(e))

@@ -31,7 +31,7 @@ LAYERS = {
         ('sync',),
         # The kernel: what knows no slice.
         ('live_options', 'metrics'),
-        ('crew',),
+        ('crew', 'held'),
         ('amphora', 'cli', 'periodic'),
         ('compute',),
         ('cloud', 'db', 'notifications'),
@@ -60,7 +60,7 @@ LAYERS = {
         ('api', 'instances', 'members'),
         ('distribution',),
         ('work',),
-        ('announcer', 'claims', 'figures', 'image_replacement', 'managers',
+        ('announcer', 'figures', 'image_replacement', 'managers',
          'member_watch', 'rules', 'status_floor'),
         ('db', 'payloads'),
     ),

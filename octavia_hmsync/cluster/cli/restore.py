@@ -5,11 +5,11 @@
 from cliff import command
 
 from octavia_hmsync.cli import base
-from octavia_hmsync.cluster import claims
 from octavia_hmsync.cluster.cli import common
 from octavia_hmsync.cluster.db import lock as lock_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import restore as restore_repo
+from octavia_hmsync.cluster import work
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import restore as snapshot_repo
@@ -17,7 +17,6 @@ from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image.recovery import restorable
 
 _OLDER_THAN = 3600
-_CLAIM_EXPIRY = 60
 
 
 class RestoreCluster(base.Change, command.Command):
@@ -66,22 +65,20 @@ class RestoreCluster(base.Change, command.Command):
                       f'show {cluster.id}".')
 
     def _restore(self, conf, engine, cluster, parsed_args):
-        held = claims.Claims(engine, conf.host, _CLAIM_EXPIRY)
-        owner = held.claim(cluster.id)
-        if owner is None:
+        held = work.make_claims(engine, conf.host).claim(cluster.id)
+        if held is None:
             raise _claimed(cluster)
         try:
             snapshot, status, statuses = self._look(conf, engine, cluster,
                                                     parsed_args)
-            if not restore_repo.restore(engine, cluster.id, owner,
-                                        _CLAIM_EXPIRY, snapshot, status,
+            if not restore_repo.restore(engine, cluster.id, held.owner,
+                                        work.CLAIM_EXPIRY, snapshot, status,
                                         statuses):
                 raise exceptions.NotPossible(
                     f'Load balancer {snapshot.id} was changed by another '
                     f'process at this moment: run the command again.')
         finally:
-            held.end()
-            held.release(cluster.id, owner)
+            held.release()
         self._tell(snapshot, status, statuses, False)
 
     def _look(self, conf, engine, cluster, parsed_args):

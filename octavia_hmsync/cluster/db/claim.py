@@ -15,7 +15,8 @@ from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
 
 _TABLE = models.Cluster.__table__
-_CLAIMS = claims.Claims(_TABLE, _TABLE.c.id, _TABLE.c.claimed_by)
+CLAIMS = claims.Claims(_TABLE, _TABLE.c.id, _TABLE.c.claimed_by)
+renew, release = CLAIMS.renew, CLAIMS.release
 
 
 @api.retry
@@ -34,32 +35,4 @@ def claim(engine, cluster_id, owner, expiry, status=None):
             (_TABLE.c.provisioning_status == compat.PENDING_DELETE,
              compat.PENDING_DELETE), else_=status)
     with engine.begin() as connection:
-        return _CLAIMS.take(connection, cluster_id, owner, expiry, **values)
-
-
-@api.retry
-def renew(engine, cluster_id, owner, expiry):
-    """Renew a claim, even after it lapsed if no other owner took it.
-
-    :returns: False if another owner has claimed it: stop all work then.
-    """
-    with engine.begin() as connection:
-        return hold(connection, cluster_id, owner, expiry)
-
-
-def hold(connection, cluster_id, owner, expiry):
-    """Renew a claim, as the first step of a transaction.
-
-    :returns: False if another owner has claimed it.
-    """
-    return _CLAIMS.hold(connection, cluster_id, owner, expiry)
-
-
-@api.retry
-def release(engine, cluster_id, owner):
-    """Release a claim.
-
-    :returns: False if another owner has claimed it.
-    """
-    with engine.begin() as connection:
-        return _CLAIMS.release(connection, cluster_id, owner)
+        return CLAIMS.take(connection, cluster_id, owner, expiry, **values)

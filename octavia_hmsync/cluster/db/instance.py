@@ -16,10 +16,10 @@ from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
 from octavia_hmsync.db import turn
 from octavia_hmsync.db import types
-from octavia_hmsync import exceptions
 
 _TABLE = models.DistributorInstance.__table__
 _CLAIMS = claims.Claims(_TABLE, _TABLE.c.id, _TABLE.c.claimed_by)
+claim, renew, release = _CLAIMS.claim, _CLAIMS.renew, _CLAIMS.release
 _DISTRIBUTOR = models.Distributor.__table__
 
 BUILDING = 'BUILDING'
@@ -114,18 +114,6 @@ def reserve(engine, instance_id, known, owner, expiry):
 
 
 @api.retry
-def claim(engine, instance_id, owner, expiry):
-    """Claim an instance that has no owner.
-
-    :param owner: a new claim owner, of this call alone.
-    :param expiry: seconds after which the claim lapses.
-    :returns: False if another owner works on it, or it is gone.
-    """
-    with engine.begin() as connection:
-        return _CLAIMS.take(connection, instance_id, owner, expiry)
-
-
-@api.retry
 def record(engine, instance_id, owner, expiry, is_booted=False, **values):
     """Renew a claim, and record columns.
 
@@ -133,24 +121,12 @@ def record(engine, instance_id, owner, expiry, is_booted=False, **values):
     :param is_booted: whether the compute service is asked for it now, or it
                       first answers now.
     :param values: new values of columns.
-    :raises Lost: if another owner has claimed it.
+    :returns: False if another owner has claimed it.
     """
     if is_booted:
         values['booted_at'] = types.utcnow()
     with engine.begin() as connection:
-        if not _CLAIMS.hold(connection, instance_id, owner, expiry,
-                            **values):
-            raise exceptions.Lost
-
-
-@api.retry
-def release(engine, instance_id, owner):
-    """Release a claim.
-
-    :returns: False if another owner has claimed it, or it is gone.
-    """
-    with engine.begin() as connection:
-        return _CLAIMS.release(connection, instance_id, owner)
+        return _CLAIMS.hold(connection, instance_id, owner, expiry, **values)
 
 
 @api.retry
@@ -185,14 +161,12 @@ def leave(engine, instance_id, reason, known):
             .values(state=LEAVING, reason=reason)).rowcount == 1
 
 
-@api.retry
 def forget(engine, instance_id, owner):
     """Delete the row of an instance whose distributor is forgotten.
 
     :returns: False if another owner has claimed it, it is gone, or its
               distributor still has a row.
     """
-    with engine.begin() as connection:
-        return _CLAIMS.delete(
-            connection, instance_id, owner, ~sa.exists().where(
-                _DISTRIBUTOR.c.name == _TABLE.c.compute_id))
+    return _CLAIMS.forget(
+        engine, instance_id, owner, ~sa.exists().where(
+            _DISTRIBUTOR.c.name == _TABLE.c.compute_id))

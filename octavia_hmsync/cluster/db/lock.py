@@ -19,7 +19,6 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
-from octavia_hmsync import exceptions
 
 _CLUSTER = models.Cluster.__table__
 _MEMBER = models.ClusterMember.__table__
@@ -32,13 +31,6 @@ PENDING = (compat.PENDING_CREATE, compat.PENDING_UPDATE,
 def _is_of(cluster_id):
     return _LB.c.id == sa.select(_CLUSTER.c.load_balancer_id).where(
         _CLUSTER.c.id == cluster_id).scalar_subquery()
-
-
-def _hold(connection, cluster_id, owner, expiry):
-    # First: this write keeps a second owner at another node of Galera from
-    # committing.
-    if not claim_repo.hold(connection, cluster_id, owner, expiry):
-        raise exceptions.Lost
 
 
 def _is_failing_over(cluster_id):
@@ -83,7 +75,7 @@ def lock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
     :raises Lost: if another owner has claimed the cluster.
     """
     with engine.begin() as connection:
-        _hold(connection, cluster_id, owner, expiry)
+        claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
         is_locked = _enter(connection, cluster_id,
                            compat.PENDING_UPDATE) and connection.execute(
             sa.update(_LB)
@@ -112,7 +104,7 @@ def unlock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
     :raises Lost: if another owner has claimed the cluster.
     """
     with engine.begin() as connection:
-        _hold(connection, cluster_id, owner, expiry)
+        claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
         before = connection.execute(
             sa.select(_CLUSTER.c.provisioning_status)
             .where(_CLUSTER.c.id == cluster_id)).scalar()
@@ -137,7 +129,7 @@ def fail_deletion(engine, cluster_id, owner, expiry):
     :raises Lost: if another owner has claimed the cluster.
     """
     with engine.begin() as connection:
-        _hold(connection, cluster_id, owner, expiry)
+        claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
         connection.execute(
             sa.update(_CLUSTER).where(_CLUSTER.c.id == cluster_id)
             .values(provisioning_status=compat.ERROR,
@@ -186,7 +178,7 @@ def fail_failover(engine, cluster_id, owner, expiry):
     :raises Lost: if another owner has claimed the cluster.
     """
     with engine.begin() as connection:
-        _hold(connection, cluster_id, owner, expiry)
+        claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
         if connection.execute(
                 sa.update(_CLUSTER)
                 .where(_CLUSTER.c.id == cluster_id,

@@ -49,7 +49,7 @@ def restore(engine, cluster_id, owner, expiry, snapshot, status, statuses):
 
 
 def _enter(connection, cluster_id, owner, expiry, status):
-    return claim_repo.hold(
+    return claim_repo.CLAIMS.hold(
         connection, cluster_id, owner, expiry) and connection.execute(
             sa.update(_CLUSTER)
             .where(_CLUSTER.c.id == cluster_id,

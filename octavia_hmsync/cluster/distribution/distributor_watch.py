@@ -9,12 +9,10 @@ as it answers.
 import collections
 from concurrent import futures
 import dataclasses
-import functools
 import time
 
 from oslo_log import log as logging
 
-from octavia_hmsync.cluster import claims
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
@@ -27,6 +25,7 @@ from octavia_hmsync.cluster.distribution import port_watch
 from octavia_hmsync.cluster.distribution import switching
 from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync.cluster.rules import balance
+from octavia_hmsync.cluster import work
 from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync import exceptions
 from octavia_hmsync import periodic
@@ -43,8 +42,6 @@ _PORTS, _ALL, _RULES = 'ports', 'all', 'rules'
 _RECENT = 2 * _FULL_ROUND
 # Seconds for which a changed cluster keeps its active distributor.
 _SETTLED = 5 * _FULL_ROUND
-# Seconds after which the claim of a cluster that gets distributors lapses.
-_CLAIM_EXPIRY = 120
 # Seconds of giving clusters other distributors, before the next check
 # whether distributors answer.
 _SETTLING = distributor_status.LONGEST_ROUND
@@ -157,7 +154,7 @@ class DistributorWatch:
                  heartbeat_interval=10, interval=5, host='distributors',
                  rules=None, floating=None):
         self._engine = engine
-        self._host = host
+        self._claims = work.make_claims(engine, host, clock)
         self._rules = rules
         self._recorder = distributor_status.Recorder(engine, interval)
         self._distributors = distributors
@@ -321,13 +318,8 @@ class DistributorWatch:
         periodic.note_problem((self, what), problem)
 
     def _make_anew(self, cluster_ids):
-        held = claims.Claims(self._engine, self._host, _CLAIM_EXPIRY,
-                             self._clock)
-        try:
-            for cluster_id in sorted(cluster_ids):
-                self._settle_one(held, cluster_id)
-        finally:
-            held.end()
+        for cluster_id in sorted(cluster_ids):
+            self._settle_one(cluster_id)
 
     def _settle(self, enabled):
         """Give clusters as many distributors as they can have.
@@ -341,19 +333,14 @@ class DistributorWatch:
         vips = [vip for vip in vip_repo.get_all(self._engine)
                 if vip.id not in gone and vip.applied_version is not None]
         found = find_unsettled(vips, enabled, cluster_vips.NUMBER)
-        held = claims.Claims(self._engine, self._host, _CLAIM_EXPIRY,
-                             self._clock)
-        try:
-            # Round robin: a cluster that fails does not block the others.
-            for cluster_id in sorted(found, key=lambda each: (
-                    each <= self._settled, each)):
-                if self._clock() >= deadline:
-                    return False
-                self._settled = cluster_id
-                self._settle_one(held, cluster_id)
-            return True
-        finally:
-            held.end()
+        # Round robin: a cluster that fails does not block the others.
+        for cluster_id in sorted(found, key=lambda each: (
+                each <= self._settled, each)):
+            if self._clock() >= deadline:
+                return False
+            self._settled = cluster_id
+            self._settle_one(cluster_id)
+        return True
 
     def _even_out(self, eligible):
         """Move one cluster to a distributor that is active for fewer.
@@ -376,14 +363,13 @@ class DistributorWatch:
                      'fewer VIPs', distributor_id, cluster_id)
             tell(self._distributors, [cluster_id])
 
-    def _settle_one(self, held, cluster_id):
+    def _settle_one(self, cluster_id):
         # With the claim no other process creates or deletes it meanwhile.
-        owner = held.claim(cluster_id)
-        if owner is None:
+        held = self._claims.claim(cluster_id)
+        if held is None:
             return
         try:
-            self._vips.settle(cluster_id, functools.partial(
-                held.look, cluster_id, owner))
+            self._vips.settle(cluster_id, held.look)
         except exceptions.HMSyncException as e:
             LOG.info('The cluster %s cannot have other distributors: %s',
                      cluster_id, e)
@@ -391,7 +377,7 @@ class DistributorWatch:
             LOG.info('The cluster %s is left to its claim owner, or to its '
                      'deletion (%s).', cluster_id, type(e).__name__)
         finally:
-            held.release(cluster_id, owner)
+            held.release()
 
     def _record(self, row, answer):
         self._recorder.record(row, answer)

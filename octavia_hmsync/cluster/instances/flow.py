@@ -7,7 +7,6 @@ whole: by the same process or, if that died, by the next claim owner.
 """
 
 import dataclasses
-import threading
 import time
 import typing
 
@@ -25,11 +24,12 @@ from octavia_hmsync.cluster.instances import instances as rules
 from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
+from octavia_hmsync import held as held_
 
 LOG = logging.getLogger(__name__)
 
 # Seconds after which a claim that is not renewed lapses.
-CLAIM_EXPIRY = 180
+_CLAIM_EXPIRY = 60
 # Seconds between two looks at an instance that boots.
 INTERVAL = 3
 _FAULTS = (None, 'ERROR', 'DELETED', 'SOFT_DELETED', 'SHUTOFF')
@@ -41,7 +41,7 @@ class Site:
 
     :param cloud: an instance_cloud.InstanceCloud.
     :param client_of: returns the client for the URL of a distributor.
-    :param stopping: set when this process ends.
+    :param claims: the claims of this process on instances.
     :param interval: seconds between two looks at an instance that boots.
     :param clock: returns seconds.
     """
@@ -50,27 +50,37 @@ class Site:
     engine: sa.Engine
     cloud: typing.Any
     client_of: typing.Callable[[str], typing.Any]
-    stopping: threading.Event
+    claims: held_.Claims
     interval: float = INTERVAL
     clock: typing.Callable[[], float] = time.monotonic
 
-    def record(self, instance_id, owner, **values):
-        """Renew the claim, and record values in the row.
+    def record(self, held, **values):
+        """Renew a claim, and record values in its row.
 
         :raises Lost: if another process has claimed the row.
-        :raises Stopped: if this process ends.
         """
-        booted_repo.record(self.engine, instance_id, owner, CLAIM_EXPIRY,
-                           **values)
-        if self.stopping.is_set():
-            raise exceptions.Stopped
+        held.require(booted_repo.record(
+            self.engine, held.key, held.owner, self.claims.expiry, **values))
+
+
+def make_claims(engine, host):
+    """Return the claims of this process on instances.
+
+    :param host: the name of this controller.
+    """
+    return held_.Claims(engine, booted_repo, host, _CLAIM_EXPIRY)
 
 
 class _Task(task.Task):
 
-    def __init__(self, site, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, site, held):
+        super().__init__()
         self._site = site
+        self._held = held
+
+    def _record(self, **values):
+        self._site.record(self._held, **values)
+        self._held.check()
 
 
 class TakeBackOnRevert(_Task):
@@ -79,20 +89,20 @@ class TakeBackOnRevert(_Task):
     def execute(self):
         """Do nothing: the caller of the flow has made the row."""
 
-    def revert(self, instance_id, owner, flow_failures, *args, **kwargs):
+    def revert(self, flow_failures, *args, **kwargs):
         reason = '; '.join(_describe(each.exception)
                            for each in flow_failures.values())
         try:
-            take_back(self._site, instance_id, owner, reason)
+            take_back(self._site, self._held, reason)
         except exceptions.Lost:
             LOG.info('Another process takes the distributor %s back.',
-                     instance_id)
+                     self._held.key)
         except Exception as e:
             if not (isinstance(e, exceptions.HMSyncException) or
                     api.is_database_error(e)):
                 raise
             LOG.info('The distributor %s is taken back later: %s',
-                     instance_id, _describe(e))
+                     self._held.key, _describe(e))
 
 
 class Plug(_Task):
@@ -100,9 +110,9 @@ class Plug(_Task):
 
     default_provides = ('port_id', 'address')
 
-    def execute(self, instance_id, owner):
-        port_id, address = self._site.cloud.plug(instance_id)
-        self._site.record(instance_id, owner, address=address)
+    def execute(self):
+        port_id, address = self._site.cloud.plug(self._held.key)
+        self._record(address=address)
         return port_id, address
 
 
@@ -114,14 +124,13 @@ class Boot(_Task):
 
     default_provides = 'compute_id'
 
-    def execute(self, instance_id, owner, port_id, address):
+    def execute(self, port_id, address):
         site = self._site
         user_data, expires_at = instance_data.make(site.conf, address)
-        site.record(instance_id, owner, is_booted=True,
-                    expires_at=expires_at)
-        compute_id = site.cloud.boot(instance_id, port_id, user_data)
+        self._record(is_booted=True, expires_at=expires_at)
+        compute_id = site.cloud.boot(self._held.key, port_id, user_data)
         try:
-            site.record(instance_id, owner, compute_id=compute_id)
+            self._record(compute_id=compute_id)
         except exceptions.Lost:
             # The new claim owner may have looked before it was there.
             site.cloud.delete(compute_id)
@@ -132,7 +141,7 @@ class Boot(_Task):
 class WaitUntilItAnswers(_Task):
     """Waits until the distributor answers over mutual TLS."""
 
-    def execute(self, instance_id, owner, compute_id, address):
+    def execute(self, compute_id, address):
         site = self._site
         url = cluster_conf.make_url(address)
         seconds = site.conf[cluster_conf.GROUP].distributor_boot_timeout
@@ -151,16 +160,14 @@ class WaitUntilItAnswers(_Task):
                     f'it does not answer within [{cluster_conf.GROUP}] '
                     f'distributor_boot_timeout = {seconds} s, its instance '
                     f'{compute_id} is {status}: {problem}')
-            site.stopping.wait(site.interval)
-            site.record(instance_id, owner)
+            self._held.pause(site.interval)
 
 
 class Register(_Task):
     """Makes it READY: it gets clusters from now on."""
 
-    def execute(self, instance_id, owner):
-        self._site.record(instance_id, owner, is_booted=True,
-                          state=booted_repo.READY)
+    def execute(self):
+        self._record(is_booted=True, state=booted_repo.READY)
 
 
 def _ask(site, url):
@@ -189,38 +196,34 @@ def _describe(error):
     return ' '.join(str(error).split()).rstrip('.') or type(error).__name__
 
 
-def make(site):
-    """Return the flow; it takes instance_id and owner."""
-    return linear_flow.Flow('hmsync-boot-distributor').add(
-        TakeBackOnRevert(site), Plug(site), Boot(site),
-        WaitUntilItAnswers(site), Register(site))
+def make(site, held):
+    """Return the flow that boots the instance of a claim."""
+    return linear_flow.Flow('hmsync-boot-distributor').add(*(
+        task_class(site, held) for task_class in (
+            TakeBackOnRevert, Plug, Boot, WaitUntilItAnswers, Register)))
 
 
-def boot(site, instance_id, owner):
+def boot(site, held):
     """Boot a distributor whose row is claimed.
 
     :raises Exception: of a task, after everything was taken back.
     """
-    try:
-        engines.load(make(site), store={
-            'instance_id': instance_id, 'owner': owner}).run()
-    finally:
-        booted_repo.release(site.engine, instance_id, owner)
+    engines.load(make(site, held)).run()
 
 
-def take_back(site, instance_id, owner, reason):
+def take_back(site, held, reason):
     """Delete everything that belongs to an instance, and then its row.
 
-    :param owner: of the claim of the row.
+    :param held: the claim of the row.
     :param reason: for the row, as long as that stays.
     :returns: False if something is still there or may yet appear: the caller
               must retry.
     :raises Lost: if another process has claimed the row.
     :raises CloudUnavailable, CloudRefused: if a service does not do its part.
     """
-    # Not Site.record(): this is done even while this process ends.
-    booted_repo.record(site.engine, instance_id, owner, CLAIM_EXPIRY,
-                       state=booted_repo.LEAVING, reason=reason)
+    instance_id = held.key
+    # Without a check: this is done even while this process ends.
+    site.record(held, state=booted_repo.LEAVING, reason=reason)
     row = booted_repo.get(site.engine, instance_id)
     if row is None:
         raise exceptions.Lost
@@ -233,4 +236,4 @@ def take_back(site, instance_id, owner, reason):
     if there or (row.compute_id is None and row.now - (
             row.booted_at or row.created_at) < rules.LATE):
         return False
-    return booted_repo.forget(site.engine, instance_id, owner)
+    return booted_repo.forget(site.engine, instance_id, held.owner)

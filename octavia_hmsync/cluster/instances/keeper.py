@@ -6,8 +6,6 @@ Several housekeepers may do so at once: the row of a new instance and the
 claim of an existing one settle which of them works on it.
 """
 
-import threading
-
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
@@ -40,12 +38,10 @@ class InstanceKeeper:
     """Works on instances that need it, in a thread for each.
 
     :param site: an instance_flow.Site.
-    :param host: the name of this controller.
     """
 
-    def __init__(self, site, host):
+    def __init__(self, site):
         self._site = site
-        self._host = host
         self._crew: crew.Crew[str] = crew.Crew('hmsync-distributor')
         self._pauses: crew.Pauses[str] = crew.Pauses(
             _FIRST_PAUSE, _LAST_PAUSE, site.clock)
@@ -55,7 +51,7 @@ class InstanceKeeper:
 
         :raises DBError: if the database cannot be used.
         """
-        if self._site.stopping.is_set():
+        if self._site.claims.stopping.is_set():
             return
         options = self._site.conf[cluster_conf.GROUP]
         if not (options.distributor_instances or
@@ -109,9 +105,6 @@ class InstanceKeeper:
             LOG.info('The distributor in the instance %s %s: %s.',
                      action.instance_id, action.kind.value, action.reason)
 
-    def _make_owner(self):
-        return f'{self._host}/{uuidutils.generate_uuid()}'
-
     def _build(self, known):
         """Begin to boot one.
 
@@ -121,32 +114,31 @@ class InstanceKeeper:
                 len(self._crew.keys()) >= AT_ONCE):
             return []
         instance_cloud.read_options(self._site.conf)
-        owner = self._make_owner()
+        claims = self._site.claims
+        owner = claims.make_owner()
         instance_id = uuidutils.generate_uuid()
         if not booted_repo.reserve(
-                self._site.engine, instance_id, known, owner,
-                instance_flow.CLAIM_EXPIRY):
+                self._site.engine, instance_id, known, owner, claims.expiry):
             return []
         LOG.info('A distributor is booted: %s.', instance_id)
-        self._begin(instance_id, self._run_build, owner)
+        self._begin(self._run_build, claims.hold(instance_id, owner))
         return [instance_id]
 
     def _take_up(self, action):
         running = self._crew.keys()
         if action.instance_id in running or len(running) >= AT_ONCE:
             return
-        owner = self._make_owner()
-        if booted_repo.claim(self._site.engine, action.instance_id, owner,
-                             instance_flow.CLAIM_EXPIRY):
-            self._begin(action.instance_id, self._run_take_back, owner,
-                        action.reason)
+        held = self._site.claims.claim(action.instance_id)
+        if held is not None:
+            self._begin(self._run_take_back, held, action.reason)
 
-    def _begin(self, instance_id, target, *args):
-        self._crew.begin(instance_id, self._run, instance_id, target, *args)
+    def _begin(self, target, held, *args):
+        self._crew.begin(held.key, self._run, target, held, *args)
 
-    def _run(self, instance_id, target, *args):
+    def _run(self, target, held, *args):
+        instance_id = held.key
         try:
-            target(instance_id, *args)
+            target(held, *args)
         except exceptions.Lost:
             LOG.info('Another housekeeper works on the distributor %s.',
                      instance_id)
@@ -163,28 +155,26 @@ class InstanceKeeper:
             else:
                 LOG.exception('The distributor %s could not be booted, or '
                               'not be deleted:', instance_id)
+        finally:
+            held.release()
 
-    def _run_build(self, instance_id, owner):
+    def _run_build(self, held):
         is_ready = False
         try:
-            instance_flow.boot(self._site, instance_id, owner)
+            instance_flow.boot(self._site, held)
             is_ready = True
-            LOG.info('The distributor %s is ready.', instance_id)
+            LOG.info('The distributor %s is ready.', held.key)
         finally:
             self._pauses.note(_BOOT, is_ready)
 
-    def _run_take_back(self, instance_id, owner, reason):
-        try:
-            if instance_flow.take_back(self._site, instance_id, owner,
-                                       reason):
-                LOG.info('The instance of the distributor %s is deleted.',
-                         instance_id)
-        finally:
-            booted_repo.release(self._site.engine, instance_id, owner)
+    def _run_take_back(self, held, reason):
+        if instance_flow.take_back(self._site, held, reason):
+            LOG.info('The instance of the distributor %s is deleted.',
+                     held.key)
 
     def begin_to_stop(self):
         """Begin nothing new, and take back running boots."""
-        self._site.stopping.set()
+        self._site.claims.stopping.set()
 
     def stop(self, timeout):
         """Begin nothing new, take back running boots, and wait.
@@ -193,6 +183,7 @@ class InstanceKeeper:
         """
         self.begin_to_stop()
         self._crew.join(timeout)
+        self._site.claims.end()
 
 
 def make(conf, engine):
@@ -200,4 +191,4 @@ def make(conf, engine):
     return InstanceKeeper(instance_flow.Site(
         conf, engine, instance_cloud.InstanceCloud(conf),
         lambda url: distributors_.make_client(conf, url),
-        threading.Event()), conf.host)
+        instance_flow.make_claims(engine, conf.host)))

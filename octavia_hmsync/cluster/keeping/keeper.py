@@ -156,6 +156,7 @@ class ClusterKeeper:
         deadline = time.monotonic() + timeout
         self._running.join(timeout)
         self._urgent.join(max(0, deadline - time.monotonic()))
+        self._context.claims.end()
 
     def _run(self, cluster_id):
         is_done = self._call(self._make_upkeep, cluster_id)

@@ -57,10 +57,12 @@ class Upkeep:
         is_deletion = (lock_repo.get_status(
             self._context.engine, self._cluster_id) in (
                 None, compat.DELETED, compat.PENDING_DELETE))
-        owner = self._context.claims.claim(self._cluster_id, is_deletion)
-        if owner is None:
+        held = self._context.claims.claim(self._cluster_id,
+                                          is_deletion=is_deletion)
+        if held is None:
             return is_changed or None
-        work = work_.Work(self._context, self._cluster_id, owner, is_deletion)
+        work = work_.Work(self._context, self._cluster_id, held.owner,
+                          is_deletion)
         try:
             return self._run(work)
         except exceptions.Interrupted as e:

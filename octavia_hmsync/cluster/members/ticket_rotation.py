@@ -90,16 +90,15 @@ class TicketRotation:
                           '%s s:', cluster.id, _PAUSE)
 
     def _rotate(self, cluster, keys, period):
-        claims = self._context.claims
-        owner = claims.claim(cluster.id)
-        if owner is None:
+        held = self._context.claims.claim(cluster.id)
+        if held is None:
             # Another process works on it.
             return
         try:
             if lock_repo.get_status(self._context.engine,
                                     cluster.id) not in tls_repo.AT_REST:
                 return
-            if self._rotate_all(cluster, keys, period, owner):
+            if self._rotate_all(cluster, keys, period, held):
                 self._done[cluster.id] = period
                 self._pauses.pop(cluster.id, None)
             else:
@@ -108,14 +107,14 @@ class TicketRotation:
             LOG.debug('Cluster %s keeps its TLS session ticket keys: %s',
                       cluster.id, type(e).__name__)
         finally:
-            claims.release(cluster.id, owner)
+            held.release()
 
-    def _rotate_all(self, cluster, keys, period, owner):
+    def _rotate_all(self, cluster, keys, period, held):
         """Rotate member by member; return whether all have the keys."""
         have_all, took = True, 0
         for amphora_id, address in tls_repo.get_agents(
                 self._context.engine, cluster.id):
-            self._context.claims.check(cluster.id, owner)
+            held.check()
             try:
                 took += self._give(cluster, amphora_id, address, keys, period)
             except exceptions.AgentUnreachable as e:

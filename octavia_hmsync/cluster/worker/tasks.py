@@ -96,25 +96,20 @@ class ClaimCluster(task.Task):
         :raises ClusterBusy: if another process keeps its claim.
         """
         context = work_.get_context()
-        deadline = time.monotonic() + self._patience
-        while True:
-            owner = context.claims.claim(cluster_id, self._is_deletion,
-                                         self._status)
-            if owner:
-                return owner
-            if time.monotonic() >= deadline:
-                if self._status is not None:
-                    cluster_repo.set_status(context.engine, cluster_id,
-                                            self._status)
-                raise exceptions.ClusterBusy(
-                    f'Another process works on cluster {cluster_id}: see '
-                    f'"octavia-hmsync cluster show".')
-            context.claims.stopping.wait(work_.INTERVAL)
+        held = context.claims.wait(cluster_id, self._patience, self._status,
+                                   is_deletion=self._is_deletion)
+        if held is not None:
+            return held.owner
+        if self._status is not None:
+            cluster_repo.set_status(context.engine, cluster_id, self._status)
+        raise exceptions.ClusterBusy(
+            f'Another process works on cluster {cluster_id}: see '
+            f'"octavia-hmsync cluster show".')
 
     def revert(self, result, cluster_id, *args, **kwargs):
         """Release it."""
         if not isinstance(result, failure.Failure):
-            work_.get_context().claims.release(cluster_id, result)
+            work_.get_context().claims.find(cluster_id, result).release()
 
 
 class HoldCluster(task.Task):

@@ -18,7 +18,9 @@ from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.sync.db import amphora_view as view_repo
 
 _TABLE = models.ImageReplacement.__table__
-_CLAIMS = claims.Claims(_TABLE, _TABLE.c.id, _TABLE.c.claim_owner)
+CLAIMS = claims.Claims(_TABLE, _TABLE.c.id, _TABLE.c.claim_owner,
+                       _TABLE.c.state == replace_repo.RUNNING)
+renew, release = CLAIMS.renew, CLAIMS.release
 
 # Rows in one statement.
 _AT_ONCE = 500
@@ -48,7 +50,7 @@ def begin(engine, rollout_id, version, chosen, owner, expiry):
             for new in begun:
                 connection.execute(sa.insert(_TABLE).values(
                     **replace_repo.make_values(new),
-                    **_CLAIMS.make(owner, expiry),
+                    **CLAIMS.make(owner, expiry),
                     rollout_id=rollout_id, state=replace_repo.RUNNING,
                     attempts=1, started_at=types.utcnow()))
             return [new.id for new in begun]
@@ -73,7 +75,7 @@ def _may_be_claimed():
                 sa.or_(_TABLE.c.not_before.is_(None),
                        _TABLE.c.not_before <= types.utcnow())),
         sa.and_(_TABLE.c.state == replace_repo.RUNNING,
-                _CLAIMS.is_free()))
+                CLAIMS.is_free()))
 
 
 def claim(engine, owner, limit, expiry):
@@ -105,30 +107,12 @@ def _claim(engine, ids, owner, expiry):
             .values(state=replace_repo.RUNNING, attempts=_TABLE.c.attempts + 1,
                     started_at=sa.func.coalesce(_TABLE.c.started_at,
                                                 types.utcnow()),
-                    **_CLAIMS.make(owner, expiry))).rowcount
+                    **CLAIMS.make(owner, expiry))).rowcount
         if not claimed:
             return []
         return replace_repo.read(
             connection, replace_repo.select(_TABLE.c.claim_owner == owner)
             .order_by(_TABLE.c.created_at, _TABLE.c.id))
-
-
-def _is_claimed_by(replacement_id, owner):
-    return (_CLAIMS.is_of(replacement_id, owner),
-            _TABLE.c.state == replace_repo.RUNNING)
-
-
-@api.retry
-def renew(engine, replacement_id, owner, expiry):
-    """Renew a claim.
-
-    :param owner: the claim owner.
-    :param expiry: seconds after which the claim lapses.
-    :returns: False if it lapsed and another owner has claimed it: stop all
-              work then.
-    """
-    return _update(engine, replacement_id, owner,
-                   claim_expires_at=types.utcnow_plus(expiry))
 
 
 @api.retry
@@ -142,41 +126,9 @@ def set_phase(engine, replacement_id, owner, expiry, phase, **values):
                    reason if it takes its time.
     :returns: False if another owner has claimed it.
     """
-    return _update(engine, replacement_id, owner, phase=phase,
-                   claim_expires_at=types.utcnow_plus(expiry), **values)
-
-
-def _update(engine, replacement_id, owner, **values):
     with engine.begin() as connection:
-        return _update_claimed(connection, replacement_id, owner, **values)
-
-
-def _update_claimed(connection, replacement_id, owner, **values):
-    return connection.execute(
-        sa.update(_TABLE).where(*_is_claimed_by(replacement_id, owner))
-        .values(**values)).rowcount == 1
-
-
-def update_claimed(connection, replacement_id, owner, expiry, **values):
-    """Renew a claim, as part of a transaction.
-
-    :param connection: an SQLAlchemy connection, in a transaction.
-    :param owner: the claim owner.
-    :param expiry: seconds after which the claim lapses.
-    :returns: False if another owner has claimed it.
-    """
-    return _update_claimed(connection, replacement_id, owner,
-                           claim_expires_at=types.utcnow_plus(expiry),
-                           **values)
-
-
-@api.retry
-def release(engine, replacement_id, owner):
-    """Release a claim before the end: the next owner goes on from there.
-
-    :returns: False if another owner has claimed it.
-    """
-    return _update(engine, replacement_id, owner, **_CLAIMS.none)
+        return CLAIMS.hold(connection, replacement_id, owner, expiry,
+                           phase=phase, **values)
 
 
 @api.retry
@@ -192,13 +144,11 @@ def finish(engine, replacement_id, owner, state, reason=None, wait=None):
     """
     with engine.begin() as connection:
         rollout_repo.touch(connection, sa.select(_TABLE.c.rollout_id).where(
-            *_is_claimed_by(replacement_id, owner)).scalar_subquery())
+            CLAIMS.is_of(replacement_id, owner)).scalar_subquery())
         view_repo.delete_of(connection, connection.execute(
             sa.select(_TABLE.c.load_balancer_id).where(
-                *_is_claimed_by(replacement_id, owner))).scalars().all())
-        return connection.execute(
-            sa.update(_TABLE).where(*_is_claimed_by(replacement_id, owner))
-            .values(state=state, reason=reason, active_key=None,
-                    finished_at=types.utcnow(), **_CLAIMS.none,
-                    not_before=None if wait is None
-                    else types.utcnow_plus(wait))).rowcount == 1
+                CLAIMS.is_of(replacement_id, owner))).scalars().all())
+        return CLAIMS.change(
+            connection, replacement_id, owner, state=state, reason=reason,
+            active_key=None, finished_at=types.utcnow(), **CLAIMS.none,
+            not_before=None if wait is None else types.utcnow_plus(wait))

@@ -12,7 +12,6 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import types
-from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import claim as claims_repo
 
 _LB = compat.LOAD_BALANCER
@@ -30,10 +29,9 @@ def lock(engine, replacement, owner, expiry, phase, old_amphora_id):
     :raises Lost: if another owner has claimed it.
     """
     with engine.begin() as connection:
-        # First: this write keeps a second owner at another node of Galera
-        # from committing.
-        _enter(connection, replacement, owner, expiry, phase=phase,
-               old_amphora_id=old_amphora_id, new_amphora_id=None)
+        claims_repo.CLAIMS.require(
+            connection, replacement.id, owner, expiry, phase=phase,
+            old_amphora_id=old_amphora_id, new_amphora_id=None)
         is_locked = connection.execute(
             sa.update(_LB)
             .where(_LB.c.id == replacement.load_balancer_id,
@@ -56,16 +54,11 @@ def unlock(engine, replacement, owner, expiry, phase):
     :raises Lost: if another owner has claimed it.
     """
     with engine.begin() as connection:
-        _enter(connection, replacement, owner, expiry, phase=phase)
+        claims_repo.CLAIMS.require(connection, replacement.id, owner, expiry,
+                                   phase=phase)
         connection.execute(
             sa.update(_LB)
             .where(_LB.c.id == replacement.load_balancer_id,
                    _LB.c.provisioning_status == compat.PENDING_UPDATE)
             .values(provisioning_status=compat.ACTIVE,
                     updated_at=types.utcnow()))
-
-
-def _enter(connection, replacement, owner, expiry, **values):
-    if not claims_repo.update_claimed(connection, replacement.id, owner,
-                                      expiry, **values):
-        raise exceptions.Lost

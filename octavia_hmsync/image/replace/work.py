@@ -22,6 +22,7 @@ from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync.compat import amphora_driver as compat_driver
 from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync import exceptions
+from octavia_hmsync import held as held_
 from octavia_hmsync.image.db import cancel as cancel_repo
 from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import evidence as evidence_repo
@@ -114,22 +115,19 @@ class Cancelled(exceptions.HMSyncException):
 class Work:
     """A replacement that this process has claimed.
 
-    :param owner: the claim owner.
-    :param stopping: set when this process ends.
+    :param held: its claim.
     :raises CloudUnavailable: if Octavia's drivers cannot be loaded.
     """
 
     conf: cfg.ConfigOpts
     engine: sa.Engine
     replacement: replace_repo.Replacement
-    owner: str
-    stopping: threading.Event
+    held: held_.Held
 
     def __post_init__(self):
         self.phase = self.replacement.phase
         self.old_id = self.replacement.old_amphora_id
         self.new_id = self.replacement.new_amphora_id
-        self.lost = threading.Event()
         # Whether nothing is changed now, and nothing interrupts that.
         self.is_idle = False
         # Whether an operator's wish has ended something here.
@@ -145,6 +143,10 @@ class Work:
             raise exceptions.CloudUnavailable(
                 f'A driver of the network or compute service cannot be '
                 f'used: {" ".join(str(e).split()).rstrip(".")}.') from e
+
+    @property
+    def owner(self):
+        return self.held.owner
 
     @property
     def load_balancer_id(self):
@@ -166,10 +168,7 @@ class Work:
         :raises Cancelled: within interruptible(), before there is no way
                            back, if an operator wants it back.
         """
-        if self.lost.is_set():
-            raise exceptions.Lost
-        if self.stopping.is_set():
-            raise exceptions.Stopped
+        self.held.check()
         now = time.monotonic()
         if (self._is_interruptible and phases.may_be_cancelled(self.phase) and
                 now - self._looked_at >= _CANCEL_INTERVAL):
@@ -197,7 +196,7 @@ class Work:
 
         :raises Lost, Stopped: as check().
         """
-        self.stopping.wait(seconds)
+        self.held.pause(seconds)
         self.check()
 
     def enter(self, phase, **values):
@@ -208,11 +207,9 @@ class Work:
         :raises Lost, Stopped: as check().
         """
         self.check()
-        if not claims_repo.set_phase(
-                self.engine, self.replacement.id, self.owner, self.expiry,
-                phase, **values):
-            self.lost.set()
-            raise exceptions.Lost
+        self.held.require(claims_repo.set_phase(
+            self.engine, self.replacement.id, self.owner, self.expiry,
+            phase, **values))
         self.phase = phase
         LOG.info('Replacement of load balancer %s: %s.',
                  self.load_balancer_id, phase)
@@ -225,17 +222,9 @@ class Work:
         self.check()
         LOG.warning('Replacement of load balancer %s, phase %s: %s',
                     self.load_balancer_id, self.phase, reason)
-        if not claims_repo.set_phase(
-                self.engine, self.replacement.id, self.owner, self.expiry,
-                self.phase, reason=reason):
-            self.lost.set()
-            raise exceptions.Lost
-
-    def renew(self):
-        """Go on holding the claim."""
-        if not claims_repo.renew(self.engine, self.replacement.id,
-                                 self.owner, self.expiry):
-            self.lost.set()
+        self.held.require(claims_repo.set_phase(
+            self.engine, self.replacement.id, self.owner, self.expiry,
+            self.phase, reason=reason))
 
     def read(self):
         """Return the Evidence of the tables."""

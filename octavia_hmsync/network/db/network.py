@@ -8,7 +8,6 @@ of a network before it makes, changes or deletes the network.
 
 import dataclasses
 
-from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
 from octavia_hmsync.db import api
@@ -17,7 +16,10 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db import types
 
 _TABLE = models.Network.__table__
-_CLAIMS = claims.Claims(_TABLE, _TABLE.c.name, _TABLE.c.claim_owner)
+_CLAIMS = claims.Claims(_TABLE, _TABLE.c.name, _TABLE.c.claim_owner,
+                        made=_TABLE.c.network_id)
+claim, renew = _CLAIMS.claim, _CLAIMS.renew
+release, forget = _CLAIMS.release, _CLAIMS.forget
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,33 +57,10 @@ def get_ids(engine, name):
                   for field in dataclasses.fields(Ids)})
 
 
-@api.retry
-def claim(engine, name, owner, seconds):
-    """Claim a network, which may exist or not, or renew the claim.
-
-    :param name: ``[hmsync_network] network_name``.
-    :param owner: a new claim owner, of this call alone.
-    :param seconds: after which the claim lapses.
-    :returns: None if this call claimed it, otherwise the owner.
-    """
-    for _attempt in range(2):
-        with engine.begin() as connection:
-            if _CLAIMS.take(connection, name, owner, seconds):
-                return None
-            taken = connection.execute(
-                sa.select(_TABLE.c.claim_owner)
-                .where(_TABLE.c.name == name)).scalar()
-        if taken is not None:
-            return taken
-        try:
-            with engine.begin() as connection:
-                connection.execute(sa.insert(_TABLE).values(
-                    name=name, repairs=0, **_CLAIMS.make(owner, seconds)))
-            return None
-        except db_exc.DBDuplicateEntry:
-            # Another process was faster, and is the owner now.
-            continue
-    return 'another process'
+def get_owner(engine, name):
+    """Return the claim owner of a network, or None."""
+    row = get_row(engine, name)
+    return row and row.claim_owner
 
 
 @api.retry
@@ -105,14 +84,6 @@ def claim_unreconciled(engine, name, owner, seconds, interval):
 
 
 @api.retry
-def release(engine, name, owner):
-    """Release a claim, and delete the row of a network that was not made."""
-    with engine.begin() as connection:
-        _CLAIMS.delete(connection, name, owner, _TABLE.c.network_id.is_(None))
-        _CLAIMS.release(connection, name, owner)
-
-
-@api.retry
 def record(engine, name, owner, ids, repairs=None):
     """Record the Ids of a network.
 
@@ -128,13 +99,3 @@ def record(engine, name, owner, ids, repairs=None):
     with engine.begin() as connection:
         return _CLAIMS.change(connection, name, owner,
                               ensured_at=types.utcnow(), **values)
-
-
-@api.retry
-def forget(engine, name, owner):
-    """Delete the row of a network that was deleted.
-
-    :returns: False if another owner has claimed it.
-    """
-    with engine.begin() as connection:
-        return _CLAIMS.delete(connection, name, owner)

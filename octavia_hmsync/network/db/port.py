@@ -8,7 +8,6 @@ check their address without Neutron.
 
 import dataclasses
 
-from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
 from octavia_hmsync import addresses as addr
@@ -18,7 +17,10 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db import types
 
 _TABLE = models.Port.__table__
-_CLAIMS = claims.Claims(_TABLE, _TABLE.c.host, _TABLE.c.claim_owner)
+_CLAIMS = claims.Claims(_TABLE, _TABLE.c.host, _TABLE.c.claim_owner,
+                        made=_TABLE.c.port_id)
+claim, renew = _CLAIMS.claim, _CLAIMS.renew
+release, forget = _CLAIMS.release, _CLAIMS.forget
 _HEALTH_MANAGER = models.HealthManager.__table__
 
 
@@ -81,48 +83,6 @@ def get(engine, host):
 
 
 @api.retry
-def claim(engine, host, owner, seconds):
-    """Claim the port of a host, which may exist or not.
-
-    :param host: ``[DEFAULT] host`` of its health manager.
-    :param owner: a new claim owner, of this call alone.
-    :param seconds: after which the claim lapses.
-    :returns: True if this call claimed it.
-    """
-    with engine.begin() as connection:
-        if _CLAIMS.take(connection, host, owner, seconds, is_again=False):
-            return True
-    try:
-        with engine.begin() as connection:
-            connection.execute(sa.insert(_TABLE).values(
-                host=host, repairs=0, **_CLAIMS.make(owner, seconds)))
-        return True
-    except db_exc.DBDuplicateEntry:
-        return False
-
-
-@api.retry
-def renew(engine, host, owner, seconds):
-    """Renew a claim.
-
-    :param host: ``[DEFAULT] host`` of its health manager.
-    :param owner: the claim owner.
-    :param seconds: after which the claim lapses.
-    :returns: False if another owner has claimed it.
-    """
-    with engine.begin() as connection:
-        return _CLAIMS.hold(connection, host, owner, seconds)
-
-
-@api.retry
-def release(engine, host, owner):
-    """Release a claim, and delete the row of a port that was not made."""
-    with engine.begin() as connection:
-        _CLAIMS.delete(connection, host, owner, _TABLE.c.port_id.is_(None))
-        _CLAIMS.release(connection, host, owner)
-
-
-@api.retry
 def record(engine, owner, host, port_id, mac, ip_addresses, binding_host,
            repairs=0):
     """Record the facts about a port.
@@ -172,15 +132,3 @@ def set_registered(engine):
             .where(_TABLE.c.registered_at.is_(None),
                    _TABLE.c.host.in_(sa.select(_HEALTH_MANAGER.c.host)))
             .values(registered_at=types.utcnow())).rowcount
-
-
-@api.retry
-def forget(engine, host, owner):
-    """Delete the row of a port that was deleted.
-
-    :param host: ``[DEFAULT] host`` of its health manager.
-    :param owner: the claim owner.
-    :returns: False if another owner has claimed it.
-    """
-    with engine.begin() as connection:
-        return _CLAIMS.delete(connection, host, owner)

@@ -41,15 +41,16 @@ class NetworkCases(base.DatabaseTestCase):
         self.assertIsNotNone(self.row().ensured_at)
 
     def test_not_made_after_all(self):
-        self.assertIsNone(self.claim('one'))
+        self.assertTrue(self.claim('one'))
         self.assertIsNone(self.ids())
         network_repo.release(self.engine, 'net', 'one')
         self.assertIsNone(self.row())
 
     def test_claimed_by_another(self):
-        self.assertIsNone(self.claim('one'))
-        self.assertEqual('one', self.claim('two'))
-        self.assertIsNone(self.claim('two', name='other'))
+        self.assertTrue(self.claim('one'))
+        self.assertFalse(self.claim('two'))
+        self.assertEqual('one', network_repo.get_owner(self.engine, 'net'))
+        self.assertTrue(self.claim('two', name='other'))
         # Who has no claim changes nothing.
         network_repo.release(self.engine, 'net', 'two')
         self.assertFalse(network_repo.record(self.engine, 'net', 'two', IDS))
@@ -61,7 +62,7 @@ class NetworkCases(base.DatabaseTestCase):
         self.make()
         self.claim('one')
         self.make_older(models.Network, 'claim_expires_at', 1)
-        self.assertIsNone(self.claim('two'))
+        self.assertTrue(self.claim('two'))
         # The dead one comes back.
         self.assertFalse(network_repo.record(self.engine, 'net', 'one', IDS))
         network_repo.release(self.engine, 'net', 'one')
@@ -71,19 +72,19 @@ class NetworkCases(base.DatabaseTestCase):
         self.make()
         self.claim('one', 5)
         before = self.row().claim_expires_at
-        self.assertIsNone(self.claim('one', 60))
+        self.assertTrue(self.claim('one', 60))
         self.assertGreater(self.row().claim_expires_at, before)
         self.make_older(models.Network, 'claim_expires_at', 1)
         self.claim('two')
-        self.assertEqual('two', self.claim('one'))
+        self.assertFalse(self.claim('one'))
 
     def test_several_at_once(self):
         for prepare in (lambda: None, self.make):
             prepare()
             taken = self.run_at_once([
                 lambda n=n: self.claim(f'owner{n}') for n in range(6)])
-            self.assertEqual(1, taken.count(None), taken)
-            owner = f'owner{taken.index(None)}'
+            self.assertEqual(1, taken.count(True), taken)
+            owner = f'owner{taken.index(True)}'
             self.assertEqual(owner, self.row().claim_owner)
             network_repo.release(self.engine, 'net', owner)
 

@@ -4,7 +4,6 @@
 
 import contextlib
 import logging
-import threading
 
 import fixtures
 from oslo_utils import uuidutils
@@ -124,7 +123,8 @@ class PlatformTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
     def make_keeper(self):
         return instance_keeper.InstanceKeeper(instance_flow.Site(
             self.conf, self.engine, self.platform, self.platform.client_of,
-            threading.Event(), 0, lambda: self.now), 'controller1')
+            instance_flow.make_claims(self.engine, 'controller1'), 0,
+            lambda: self.now))
 
     def reborn(self):
         """Have another process go on, with what the database has."""

@@ -2,7 +2,6 @@
 
 """A replacement of a cluster's members, with the manager and its flows."""
 
-import threading
 import types
 from unittest import mock
 
@@ -20,6 +19,7 @@ from octavia_hmsync.image.replace import attempt
 from octavia_hmsync.image.replace import work as image_work
 from octavia_hmsync.image import target
 from tests.unit.cluster import cloud
+from tests.unit.image.replace import attempts
 
 OLD, NEW = 'image-old', 'image-new'
 
@@ -46,8 +46,7 @@ class TestImageUpgrade(cloud.CloudTestCase):
         replace_repo.add(self.engine, replace_repo.New(
             'one', lb, 'replace', NEW, compat.TOPOLOGY_ACTIVE_ACTIVE))
         claimed, = claims_repo.claim(self.engine, 'me', 1, 60)
-        work = image_work.Work(compat.CONF, self.engine, claimed, 'me',
-                               threading.Event())
+        work = attempts.make_work(compat.CONF, self.engine, claimed, 'me')
         outcome = ordered.Ordered(work, inventory.Inventory(
             compat.CONF, self.engine)).run()
         claims_repo.finish(self.engine, 'one', 'me', outcome.state,

@@ -73,11 +73,9 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
     def _probe(self, conf, lb_network_ips):
         return self.is_reachable
 
-    def _make_work(self, conf, engine, replacement, owner, stopping):
-        work = mock.Mock(spec=WORK, replacement=replacement,
-                         phase=replacement.phase, stopping=stopping)
-        work.renew.side_effect = lambda: self.begun.append('renewed')
-        return work
+    def _make_work(self, conf, engine, replacement, held):
+        return mock.Mock(spec=WORK, replacement=replacement,
+                         phase=replacement.phase, held=held)
 
     def _make_attempt(self, work, inventory):
         def run():
@@ -162,14 +160,6 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual('SKIPPED', self.get('b').state)
         self.assertIsNotNone(self.get('b').not_before)
 
-    def test_renewed(self):
-        self.gate.clear()
-        self.ask_for('a')
-        self.replacer.run_once()
-        self.wait_until(lambda: self.begun)
-        self.replacer.renew()
-        self.assertEqual(['a', 'renewed'], self.begun)
-
     def test_lost(self):
         """It is somebody else's to say how it ended."""
         self.outcomes = {'a': exceptions.Lost()}
@@ -190,8 +180,7 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_stopped(self):
         """Another one may go on at once."""
         self.gate.clear()
-        self.outcomes = {'a': lambda work: (
-            exceptions.Stopped() if work.stopping.is_set() else DONE)}
+        self.outcomes = {'a': lambda work: work.held.check() or DONE}
         self.ask_for('a')
         self.replacer.run_once()
         threading.Timer(0.2, self.gate.set).start()

@@ -8,13 +8,13 @@ import threading
 import fixtures
 
 from octavia_hmsync.cli import progress
-from octavia_hmsync.cluster import claims
 from octavia_hmsync.cluster.db import claim as claim_repo
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.db import models
+from octavia_hmsync import held
 from octavia_hmsync.image.db import restore as snapshot_repo
 from tests.cloud import records
 from tests.db_cases.cluster import calls as cluster_calls
@@ -401,7 +401,7 @@ class TestRestore(_TestCase):
         def get_late(*args):
             self.assertTrue(renewed.wait(60))
             return get(*args)
-        for target, name, new in ((claims, 'RENEWALS', 10 ** 4),
+        for target, name, new in ((held, 'RENEWALS', 10 ** 4),
                                   (claim_repo, 'renew', note),
                                   (snapshot_repo, 'get', get_late)):
             self.useFixture(fixtures.MockPatchObject(target, name, new))

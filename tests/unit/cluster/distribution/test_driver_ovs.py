@@ -7,7 +7,6 @@ from taskflow import engines
 from taskflow.patterns import linear_flow
 from taskflow import task
 
-from octavia_hmsync.cluster.db import claim as claim_repo
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.distribution import driver_base
@@ -164,8 +163,9 @@ class TestDriver(distributors.DistributorTestCase):
         self.useFixture(fixtures.MockPatchObject(
             work, 'get_context', lambda: context))
         self.addCleanup(context.claims.end)
-        owner = self.store['owner'] = context.claims.claim(self.cluster_id)
-        return lambda: claim_repo.release(self.engine, self.cluster_id, owner)
+        held = context.claims.claim(self.cluster_id)
+        self.store['owner'] = held.owner
+        return held.release
 
     def test_who_has_the_cluster_takes_back(self):
         self.begin_work()

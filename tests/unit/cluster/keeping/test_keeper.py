@@ -12,6 +12,7 @@ from octavia_hmsync.cluster.db import due as due_repo
 from octavia_hmsync.cluster.keeping import keeper as cluster_keeper
 from octavia_hmsync.cluster.keeping import upkeep
 from octavia_hmsync import exceptions
+from octavia_hmsync import held
 from tests.unit import base
 
 
@@ -36,10 +37,9 @@ class TestClusterKeeper(base.TestCase):
         for name in ('get_page', 'get_candidates'):
             self.useFixture(fixtures.MockPatchObject(
                 due_repo, name, lambda *_args: []))
-        self.stopping = threading.Event()
-        context = types.SimpleNamespace(
-            conf=None, engine=None,
-            claims=types.SimpleNamespace(stopping=self.stopping))
+        claims = held.Claims(None, None, 'me', 60)
+        self.stopping = claims.stopping
+        context = types.SimpleNamespace(conf=None, engine=None, claims=claims)
         self.keeper = cluster_keeper.ClusterKeeper(
             context, self.woken.release, lambda: self.now, self.make,
             self.make_urgent)

@@ -25,8 +25,9 @@ class TestRemoval(cloud.CloudTestCase):
         self.cluster = self.get_cluster(lb)
         self.member = member_repo.get_of_cluster(self.engine,
                                                  self.cluster.id)[0]
-        self.owner = self.context.claims.claim(self.cluster.id)
-        self.work = work_.Work(self.context, self.cluster.id, self.owner)
+        self.work = work_.Work(
+            self.context, self.cluster.id,
+            self.context.claims.claim(self.cluster.id).owner)
 
     def interrupt(self, function):
         """Call a function once Nova has refused; remove the member."""
@@ -78,7 +79,7 @@ class TestBuild(cloud.CloudTestCase):
         member_id = records.new_id()
         member_repo.add(self.engine, cluster.id, member_id, size=3)
         work = work_.Work(self.context, cluster.id,
-                          self.context.claims.claim(cluster.id))
+                          self.context.claims.claim(cluster.id).owner)
         self.useFixture(fixtures.MockPatchObject(
             member_repo, 'assign_amphora', lambda *_: False))
         self.assertRaises(exceptions.Lost, members.build, work, member_id)

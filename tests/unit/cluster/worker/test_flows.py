@@ -352,8 +352,7 @@ class TestDeaths(cloud.CloudTestCase):
         self.keep()
         # Who dies when all is done leaves a claim that has lapsed.
         self.lapse()
-        self.context.claims.release(cluster_id,
-                                    self.context.claims.claim(cluster_id))
+        self.context.claims.claim(cluster_id).release()
         self.assertWhole(lb, size)
         self.delete(lb)
         self.assertGone(lb)
@@ -388,9 +387,9 @@ class TestHung(cloud.CloudTestCase):
             self.keep()
             self.context = mine
             # Seconds as a float may be a bit fewer than what was added.
-            later = mine.claims._clock() + work.CLAIM_EXPIRY + 1
+            later = mine.claims.clock() + work.CLAIM_EXPIRY + 1
             self.useFixture(fixtures.MockPatchObject(
-                mine.claims, '_clock', lambda: later))
+                mine.claims, 'clock', lambda: later))
             if is_refused:
                 raise cloud.Refused(text)
 

@@ -2,11 +2,10 @@
 
 """What the tests of both modes share: some who work on one after the other."""
 
-import threading
-
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
+from octavia_hmsync import held
 from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import inventory
@@ -19,6 +18,13 @@ EXPIRY = 60
 
 class Death(BaseException):
     """Whoever works on it is killed."""
+
+
+def make_work(conf, engine, replacement, owner):
+    """Return a Work whose claim no thread renews."""
+    claims = held.Claims(engine, claims_repo, 'test', EXPIRY)
+    return work_.Work(conf, engine, replacement, held.Held(
+        claims, replacement.id, owner, False, claims.clock()))
 
 
 class AttemptTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
@@ -42,8 +48,7 @@ class AttemptTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         return replace_repo.get(self.engine, new.id)
 
     def _work_on(self, replacement, owner):
-        work = work_.Work(self.conf, self.engine, replacement, owner,
-                          threading.Event())
+        work = make_work(self.conf, self.engine, replacement, owner)
         try:
             outcome = self.mode(work, inventory.Inventory(
                 self.conf, self.engine)).run()

@@ -2,7 +2,6 @@
 
 """Replacements in any world: whoever dies, and whatever fails, at any step."""
 
-import threading
 import types
 from unittest import mock
 
@@ -502,15 +501,14 @@ class TestProcess(ProcessTestCase):
     def test_stopped(self):
         """One that ends leaves it where the next one can go on."""
         world = World(self, 'SINGLE')
-        stopping = threading.Event()
         world.step = mock.Mock(side_effect=lambda name, function=None: (
             function() if function else None,
-            stopping.set() if name == 'boot' else None))
+            work.held.claims.stopping.set() if name == 'boot' else None))
         self.world = world
         replace_repo.add(self.engine, replace_repo.New(
             'one', world.load_balancer_id, 'replace', NEW))
         claimed, = claims_repo.claim(self.engine, 'me', 1, attempts.EXPIRY)
-        work = work_.Work(self.conf, self.engine, claimed, 'me', stopping)
+        work = attempts.make_work(self.conf, self.engine, claimed, 'me')
         self.assertRaises(exceptions.Stopped, process.Process(
             work, inventory.Inventory(self.conf, self.engine)).run)
         self.assertEqual('BUILD', replace_repo.get(self.engine, 'one').phase)

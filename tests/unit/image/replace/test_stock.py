@@ -2,7 +2,6 @@
 
 """Mode failover: what a worker does, or does not do, and whoever dies."""
 
-import threading
 import types
 from unittest import mock
 
@@ -440,8 +439,7 @@ class TestStock(StockTestCase):
                         claim_owner='another'))
 
         self.patch(Prover, 'remember', lose)
-        work = work_.Work(self.conf, self.engine, claimed, 'me',
-                          threading.Event())
+        work = attempts.make_work(self.conf, self.engine, claimed, 'me')
         self.assertRaises(exceptions.Lost, stock.Stock(
             work, inventory.Inventory(self.conf, self.engine)).run)
         self.assertUntouched(world)

@@ -34,7 +34,7 @@ class TestWork(base.TestCase):
             side_effect=ks_exc.ConnectFailure('Unable to\nconnect.')))
         error = self.assertRaises(
             exceptions.CloudUnavailable, work_.Work, mock.Mock(),
-            mock.sentinel.engine, mock.Mock(), 'owner', mock.Mock())
+            mock.sentinel.engine, mock.Mock(), mock.Mock())
         self.assertEqual('A driver of the network or compute service cannot '
                          'be used: Unable to connect.', str(error))
 
@@ -45,7 +45,7 @@ class TestWork(base.TestCase):
         for name in ('load_network_driver', 'load_compute_driver'):
             self.useFixture(fixtures.MockPatchObject(compat_amphora, name))
         work = work_.Work(mock.Mock(host='hk'), mock.sentinel.engine,
-                          mock.Mock(), 'owner', mock.Mock())
+                          mock.Mock(), mock.Mock())
 
         def ask(error):
             raise error
