@@ -23,8 +23,8 @@ SAID_AFTER = 120
 # makes another distributor active before a controller has started; what went
 # nowhere until then comes again after twice that time.
 BROKEN_AFTER = 150
-# Milliseconds: haproxy waits longer.
-_TIMEOUT = 600000
+# Milliseconds: haproxy waits longer. A member that drains stays for as long.
+_TIMEOUT = 180000
 # Seconds after which nobody works on a load balancer any more that is
 # PENDING_UPDATE: an amphora that hangs is waited for.
 _HALF_WAY = 90
