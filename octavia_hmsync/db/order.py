@@ -6,9 +6,11 @@ A row is written before the command changes anything, so that no order takes
 effect that is not recorded; its end follows.
 """
 
+import contextlib
 import dataclasses
 import datetime
 
+from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
 from octavia_hmsync.db import api
@@ -102,10 +104,12 @@ def add(engine, new):
 
     :param new: a New.
     """
-    with engine.begin() as connection:
-        connection.execute(sa.insert(_TABLE).values(
-            **dataclasses.asdict(new), state=GIVEN,
-            created_at=types.utcnow()))
+    # With the id of this order there is no other: the answer was lost.
+    with contextlib.suppress(db_exc.DBDuplicateEntry):
+        with engine.begin() as connection:
+            connection.execute(sa.insert(_TABLE).values(
+                **dataclasses.asdict(new), state=GIVEN,
+                created_at=types.utcnow()))
 
 
 @api.retry
