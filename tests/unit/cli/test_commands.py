@@ -12,6 +12,7 @@ import sys
 import fixtures
 import yaml
 
+from octavia_hmsync.cli import base as cli_base
 from octavia_hmsync.cli import symbols
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cmd import hmsync
@@ -47,6 +48,11 @@ COLUMNS = {
         'other_key', 'adopted', 'pending', 'not_adopted', 'unproven'],
 }
 LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
+# Of values in the columns of lists.
+WIDTHS = {
+    'id': 36, 'host': 12, 'name': 9, 'cluster_name': 12, 'ip_address': 15,
+    'address': 15, 'status': 9, 'result': 11, 'adoption': 11, 'state': 8,
+    'published_at': 19, 'completed_at': 19, 'health_manager': 8}
 # Of all lists, or of all objects.
 CLIFF_OPTIONS = {'--column', '--sort-column', '--prefix', '--variable'}
 
@@ -257,6 +263,19 @@ class TestCommands(base.CommandTestCase):
                         not re.fullmatch(r'<[a-z-]+>', action.metavar or '')):
                     wrong.append((name, action.dest, action.metavar))
         self.assertEqual([], wrong)
+
+    def test_lists_fit_80_columns(self):
+        """By default, with what is usual in them."""
+        app = hmsync.HMSyncApp()
+        wide = {}
+        for command in all_commands(()):
+            factory = app.command_manager.find_command(command)[0]
+            columns = getattr(factory, 'COLUMNS', ())
+            width = 1 + sum(max(len(name), WIDTHS.get(name, 0)) + 3
+                            for name in columns)
+            if issubclass(factory, cli_base.ListCommand) and width > 80:
+                wide[' '.join(command)] = width
+        self.assertEqual({}, wide)
 
     def test_amphora(self):
         self.populate()
