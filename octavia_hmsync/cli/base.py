@@ -4,7 +4,6 @@
 
 import typing
 
-from cliff import command
 from oslo_config import cfg
 
 from octavia_hmsync.cli import actor
@@ -78,7 +77,7 @@ def _check_connection(conf):
         f'--config-file, and run this as a user who may read it.')
 
 
-class DatabaseMixin(command.Command):
+class DatabaseMixin(plain.Command):
     """For cliff commands that need octavia.conf and the database.
 
     One that changes something says so by add_dry_run(): each of its runs but
@@ -113,10 +112,6 @@ class DatabaseMixin(command.Command):
                 raise
             error = exceptions.HMSyncException(describe(e))
         raise error
-
-    def get_epilog(self):
-        """Return nothing: cliff reads all installed packages for it."""
-        return ''
 
     def is_order(self, parsed_args):
         """Tell whether this run changes something."""

@@ -4,6 +4,7 @@
 
 import argparse
 
+from cliff import command
 from cliff import lister
 from cliff import show
 
@@ -13,7 +14,15 @@ from octavia_hmsync import exceptions
 _LONGEST = 10 ** 9
 
 
-class Lister(lister.Lister):
+class Command(command.Command):
+    """cliff's command, without a look at all installed packages."""
+
+    def get_epilog(self):
+        """Return nothing; cliff would tell which package has the command."""
+        return ''
+
+
+class Lister(Command, lister.Lister):
     """cliff's lister, with our forms of lists."""
 
     @property
@@ -21,7 +30,7 @@ class Lister(lister.Lister):
         return 'octavia_hmsync.formatter.list'
 
 
-class ShowOne(show.ShowOne):
+class ShowOne(Command, show.ShowOne):
     """cliff's ShowOne, with our forms of lists, and CSV."""
 
     @property

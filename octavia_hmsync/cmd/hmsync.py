@@ -16,11 +16,13 @@ try:
     from cliff import app
     from cliff import command
     from cliff import commandmanager
+    from cliff import complete
 except ModuleNotFoundError as e:
     # As on network nodes.
     sys.exit(f"octavia-hmsync needs {e.name}, which is not installed here: "
              f"run it in the environment of Octavia.")
 
+from octavia_hmsync.cli import plain
 from octavia_hmsync.cli import symbols
 from octavia_hmsync import exceptions
 from octavia_hmsync import version
@@ -74,6 +76,10 @@ class _Described(command.Command):
         raise NotImplementedError()
 
 
+class _Complete(plain.Command, complete.CompleteCommand):
+    """Print what bash needs to complete commands and their options."""
+
+
 class CommandManager(commandmanager.CommandManager):
     """Finds commands by name, and imports only the one that is run."""
 
@@ -118,6 +124,7 @@ class HMSyncApp(app.App):
             version=version.version_string(),
             command_manager=CommandManager('octavia_hmsync.cli'),
             deferred_help=True)
+        self.command_manager.add_command('complete', _Complete)
 
     def build_option_parser(self, description, version, argparse_kwargs=None):
         """Add where octavia.conf lies; that may stand anywhere."""

@@ -52,9 +52,10 @@ class Check(base.DatabaseMixin, lister.Lister):
             return int(upgradecheck.Code.FAILURE)
 
     def take_action(self, parsed_args):
+        conf = self.load_configuration(with_octavia=True)
+        # What is missing has been told of by now.
         from octavia_hmsync.services.checks import run
 
-        conf = self.load_configuration(with_octavia=True)
         results = run.run_all(
             conf, api.create_engine(conf), parsed_args.timeout,
             self._say)
