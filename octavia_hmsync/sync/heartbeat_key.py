@@ -59,7 +59,7 @@ def check(key: str | None, keys: membership_key.Keys,
             'it to that of the health managers and restart the service.')
     obstacle = keys.find_obstacle(own, wanted)
     if obstacle is membership_key.Obstacle.NOBODY_LISTENS:
-        others = ', '.join(keys.find_other_listeners(own)) or 'all of them'
+        others = ', '.join(keys.find_other_managers(own)) or 'all of them'
         raise exceptions.InvalidConfiguration(
             f'No amphora is configured: no health manager that is up listens '
             f'with the [health_manager] heartbeat_key that this controller '
@@ -74,7 +74,7 @@ def check(key: str | None, keys: membership_key.Keys,
             f'restart octavia-housekeeping with the same key on '
             f'{", ".join(keys.find_other_keepers(own))}.')
     if obstacle is membership_key.Obstacle.NO_LIST_YET:
-        others = ', '.join(keys.find_other_listeners(own)) or 'none of them'
+        others = ', '.join(keys.find_other_managers(own)) or 'none of them'
         raise exceptions.InvalidConfiguration(
             f'No amphora is configured from here yet: no list is published '
             f'for the [health_manager] heartbeat_key that this controller '

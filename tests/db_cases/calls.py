@@ -35,7 +35,7 @@ from octavia_hmsync.sync.db import hold as hold_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.db import keys as keys_repo
 from octavia_hmsync.sync.db import left_address as left_repo
-from octavia_hmsync.sync.db import listeners as listeners_repo
+from octavia_hmsync.sync.db import listening as listening_repo
 from octavia_hmsync.sync.db import outcome as outcome_repo
 from octavia_hmsync.sync.db import pause as pause_repo
 from octavia_hmsync.sync.db import previous_list as previous_repo
@@ -742,7 +742,7 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
             left_repo.add(connection, '192.0.2.101:5555')
         return 'hm1', '192.0.2.3', 5555, 'instance1', OFFLINE_AFTER
 
-    @_call(listeners_repo.get_listeners)
+    @_call(listening_repo.get_health_managers)
     def get_listeners(self):
         self._leave(1, 2)
         keeper_repo.touch(self.engine, 'hk1', ['192.0.2.1:5555'])
@@ -914,7 +914,7 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
     @_call(keys_repo.make_keys)
     def make_keys(self):
         settings, = self.get_keys()
-        return (listeners_repo.get_listeners(self.engine, settings),
+        return (listening_repo.get_health_managers(self.engine, settings),
                 generation_repo.get_newest(self.engine))
 
     @_call(keeper_repo.delete_expired)

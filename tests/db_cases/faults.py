@@ -32,7 +32,7 @@ def _plain(value):
     """What a call returned, without times and ages."""
     if isinstance(value, datetime.datetime):
         return 'a time'
-    if isinstance(value, listening.Listeners):
+    if isinstance(value, listening.HealthManagers):
         return sorted(value.addresses)
     if isinstance(value, float):
         return 'an age'

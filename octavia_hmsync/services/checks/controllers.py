@@ -122,7 +122,7 @@ def check_key(conf, engine):
         heartbeat_key.check(key, keys, keys.published)
     except exceptions.InvalidConfiguration as e:
         return result.failure(str(e))
-    others = keys.find_other_listeners(heartbeat_key.digest(key))
+    others = keys.find_other_managers(heartbeat_key.digest(key))
     if others:
         return result.warning(
             f'{", ".join(others)} listen with another heartbeat_key than '

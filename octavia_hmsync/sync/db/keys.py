@@ -4,28 +4,29 @@
 
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
-from octavia_hmsync.sync.db import listeners as listeners_repo
+from octavia_hmsync.sync.db import listening as listening_repo
 from octavia_hmsync.sync.rules import key
 from octavia_hmsync.sync.rules import trial
 
 
 def get_keys(engine, settings):
     """Return the key.Keys."""
-    return make_keys(engine, listeners_repo.get_listeners(engine, settings),
+    return make_keys(engine,
+                     listening_repo.get_health_managers(engine, settings),
                      generation_repo.get_newest(engine))
 
 
-def make_keys(engine, listeners, newest):
+def make_keys(engine, managers, newest):
     """Return the key.Keys.
 
-    :param listeners: listening.Listeners, for any key.
+    :param managers: listening.HealthManagers, for any key.
     :param newest: the newest Generation, or None.
     """
     return key.Keys(
         newest.key_digest if newest and newest.status != trial.ROLLED_BACK
         else None,
         keeper_repo.get_key_digests(
-            engine, listeners.settings.offline_after if listeners.is_steady
+            engine, managers.settings.offline_after if managers.is_steady
             else None),
-        listeners, frozenset(trial.get_suspects(
-            generation_repo.get_suspects(engine), listeners.members)))
+        managers, frozenset(trial.get_suspects(
+            generation_repo.get_suspects(engine), managers.members)))

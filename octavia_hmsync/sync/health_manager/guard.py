@@ -203,7 +203,7 @@ class FailoverGuard:
 
     def _find_exposed(self, exposure):
         return exposure.find_exposed(
-            hearing.get_listeners(self._conf, self._engine),
+            hearing.get_health_managers(self._conf, self._engine),
             hmsync_conf.hold_max(self._conf))
 
     def _notify(self, payload_class, amphora_ids, *values):

@@ -9,7 +9,7 @@ from octavia_hmsync import addresses as addr
 from octavia_hmsync.sync.db import attempt as attempt_repo
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import hold as hold_repo
-from octavia_hmsync.sync.db import listeners as listeners_repo
+from octavia_hmsync.sync.db import listening as listening_repo
 from octavia_hmsync.sync.db import previous_list as previous_repo
 from octavia_hmsync.sync.db import uploader as uploader_repo
 from octavia_hmsync.sync.rules import reach
@@ -17,10 +17,10 @@ from octavia_hmsync.sync.rules import silence
 from octavia_hmsync.sync.rules import timing
 
 
-def get_listeners(conf, engine):
-    """Return the addresses with a listener, as listening.Listeners."""
-    return listeners_repo.get_listeners(engine,
-                                        timing.Settings.from_conf(conf))
+def get_health_managers(conf, engine):
+    """Return the addresses with a listener, as listening.HealthManagers."""
+    return listening_repo.get_health_managers(engine,
+                                              timing.Settings.from_conf(conf))
 
 
 def find_unheard(conf, engine, silent, hold_max):
@@ -35,7 +35,7 @@ def find_unheard(conf, engine, silent, hold_max):
     """
     if not silent:
         return []
-    listeners = get_listeners(conf, engine)
+    managers = get_health_managers(conf, engine)
     newest = generation_repo.get_newest(engine)
     others = previous_repo.get_known(engine, silent)
     doubtful = generation_repo.find_doubtful(
@@ -45,7 +45,7 @@ def find_unheard(conf, engine, silent, hold_max):
     return [row.id for row in silent if silence.must_hold(
         _to_silent(row, others.get(row.id, ()), row.id in gone, doubtful,
                    hold_max is None),
-        listeners, hold_max or 0)]
+        managers, hold_max or 0)]
 
 
 def _find_gone(conf, engine, number, silent):

@@ -11,7 +11,7 @@ from octavia_hmsync.notifications import outbox
 from octavia_hmsync.sync.db import doubt as doubt_repo
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import heartbeat as heartbeat_repo
-from octavia_hmsync.sync.db import listeners as listeners_repo
+from octavia_hmsync.sync.db import listening as listening_repo
 from octavia_hmsync.sync import payloads
 from octavia_hmsync.sync.rules import adoption
 from octavia_hmsync.sync.rules import heartbeats
@@ -49,12 +49,12 @@ class AdoptionWatch:
             self._watch = heartbeats.HeartbeatWatch()
             return 0
         noted = heartbeat_repo.get_heartbeats(self._engine, max_age=max_age)
-        listeners = listeners_repo.get_listeners(self._engine, settings)
+        managers = listening_repo.get_health_managers(self._engine, settings)
         self._name(unproven, doubt_repo.judge(
-            unproven, noted, listeners.members, settings))
+            unproven, noted, managers.members, settings))
         left = self._rule_out(
             [row for row in unproven if row.amphora_id not in noted and
-             row.is_certain and not row.is_held], listeners)
+             row.is_certain and not row.is_held], managers)
         for row, previous in left:
             if previous and previous != row.doubt.previous:
                 doubt_repo.set_previous(self._engine, row, previous)
@@ -63,7 +63,7 @@ class AdoptionWatch:
             return 0
         return doubt_repo.set_adopted(self._engine, proven)
 
-    def _rule_out(self, unproven, listeners):
+    def _rule_out(self, unproven, managers):
         """Return which lists each one may still be using.
 
         :returns: a list of (Unproven, lists that are left).
@@ -71,11 +71,11 @@ class AdoptionWatch:
         self._watch.sample(self._clock(), {
             _key(row): heartbeats.NO_NEWS if row.last_update is None
             else row.last_update for row in unproven},
-            {a for a in listeners.addresses if listeners.may_listen(a)})
+            {a for a in managers.addresses if managers.may_listen(a)})
         heard = [row for row in unproven if self._is_heard(_key(row))]
         history = (generation_repo.get_history(self._engine)
                    if any(row.doubt.unknown for row in heard) else ())
-        settings = listeners.settings
+        settings = managers.settings
         known_before = functools.partial(_known_before, history,
                                          settings.max_list_length)
         return [(row, adoption.rule_out_by_gaps(

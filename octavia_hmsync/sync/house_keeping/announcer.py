@@ -35,15 +35,15 @@ class Announcer:
         self._engine = engine
         self._notifier = notifier
 
-    def run_once(self, listeners):
+    def run_once(self, managers):
         """Send what has not been announced yet.
 
-        :param listeners: listening.Listeners.
+        :param managers: listening.HealthManagers.
         """
         if not self._notifier.is_on:
             return
-        for member in listeners.members:
-            state = listeners.state(member.address)
+        for member in managers.members:
+            state = managers.state(member.address)
             if state in _KINDS:
                 self._announce(member, *_KINDS[state])
         for order in order_repo.get_news(self._engine, _NEWS_FOR, _LIMIT):

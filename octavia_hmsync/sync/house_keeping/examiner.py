@@ -14,7 +14,7 @@ from octavia_hmsync.sync.db import admission as admission_repo
 from octavia_hmsync.sync.db import doubt as doubt_repo
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import heartbeat as heartbeat_repo
-from octavia_hmsync.sync.db import listeners as listeners_repo
+from octavia_hmsync.sync.db import listening as listening_repo
 from octavia_hmsync.sync.db import zone as zone_repo
 from octavia_hmsync.sync.house_keeping import admissions
 from octavia_hmsync.sync import payloads
@@ -58,13 +58,13 @@ class Examiner:
         settings = timing.Settings.from_conf(self._conf)
         good = generation_repo.get_last_good(self._engine)
         began = self._clock()
-        listeners = listeners_repo.get_listeners(
+        managers = listening_repo.get_health_managers(
             self._engine, settings,
             lambda now: self._look(began, now, settings))
-        members = listeners.members
+        members = managers.members
         if good and trial.has_nothing_to_lose(
                 good.addresses, good.zones, newest.addresses, newest.zones,
-                listeners.with_key(good.key_digest)):
+                managers.with_key(good.key_digest)):
             self._open(newest, 'amphorae cannot be heard at the old addresses '
                                'any more')
             return

@@ -16,7 +16,7 @@ from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.db import keys as keys_repo
 from octavia_hmsync.sync.db import left_address as left_repo
-from octavia_hmsync.sync.db import listeners as listeners_repo
+from octavia_hmsync.sync.db import listening as listening_repo
 from octavia_hmsync.sync.db import uploader as uploader_repo
 from octavia_hmsync.sync import heartbeat_key
 from octavia_hmsync.sync.house_keeping import announcer
@@ -85,21 +85,21 @@ class Planner:
                              generation_repo.count_since(
                                  self._engine, plan.CALM_PERIOD))
         self._age_future(settings)
-        listeners = listeners_repo.get_listeners(
+        managers = listening_repo.get_health_managers(
             self._engine, settings,
             functools.partial(self._note_look, opts, settings, self._clock()))
         self._report_jump(opts)
-        self._announcer.run_once(listeners)
+        self._announcer.run_once(managers)
         newest = generation_repo.get_newest(self._engine)
         good = generation_repo.get_last_good(self._engine)
-        keys = keys_repo.make_keys(self._engine, listeners, newest)
+        keys = keys_repo.make_keys(self._engine, managers, newest)
         key_digest = self._choose_key(keys, newest)
         last = newest.addresses if newest else ()
-        zones = zn.assign(listeners.addresses.union(last), listeners.members,
+        zones = zn.assign(managers.addresses.union(last), managers.members,
                           newest.zones if newest else {},
                           keys.suspects & set(last))
         is_good = newest is not None and newest.status != trial.ROLLED_BACK
-        hearing = listeners.with_key(key_digest)
+        hearing = managers.with_key(key_digest)
         decision = plan.for_key(plan_by_zone.decide(
             hearing, last if is_good else None,
             keys.suspects, good.addresses if good and
@@ -110,8 +110,8 @@ class Planner:
                 newest.zones, plan_by_zone.mark_away(
                     hearing, last, zones, newest.zones)))
         self._report_held(decision.held)
-        if listeners.is_steady and (
-                listeners.clock_steady_for > settings.lapses_after):
+        if managers.is_steady and (
+                managers.clock_steady_for > settings.lapses_after):
             self._purge(opts)
         if decision.addresses is None:
             return (instruments.HELD if decision.held
@@ -124,7 +124,7 @@ class Planner:
         status = trial.first_status_by_zone(
             good.addresses if good else (), good.zones if good else {},
             decision.addresses, zones,
-            listeners.with_key(good and good.key_digest), opts.canary_size,
+            managers.with_key(good and good.key_digest), opts.canary_size,
             opts.wave_size, is_key_new=good is not None and
             good.key_digest not in (None, key_digest))
         if not generation_repo.publish(

@@ -82,13 +82,13 @@ class Exposure:
         return {i for i in self._sendings
                 if i > after and (last is None or i <= last)}
 
-    def find_exposed(self, listeners: listening.Listeners,
+    def find_exposed(self, managers: listening.HealthManagers,
                      hold_max: float) -> set[str]:
         """Find the ids of amphorae to hold if they were silent.
 
         :param hold_max: ``[hmsync] failover_hold_max``, seconds.
         """
-        with_key = functools.cache(listeners.with_key)
+        with_key = functools.cache(managers.with_key)
 
         @functools.cache
         def has_listened(address: str, key_digest: str | None) -> bool:
@@ -104,6 +104,6 @@ class Exposure:
                                       for address in addresses)
                     for addresses in (sending.addresses, *sending.others)):
                 continue
-            if silence.must_hold(sending.as_silent(), listeners, hold_max):
+            if silence.must_hold(sending.as_silent(), managers, hold_max):
                 exposed |= users
         return exposed

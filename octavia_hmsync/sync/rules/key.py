@@ -40,7 +40,7 @@ class Keys:
 
     published: str | None
     keepers: abc.Mapping[str, str | None]
-    listeners: listening.Listeners
+    managers: listening.HealthManagers
     suspects: abc.Collection[str] = ()
 
     def choose(self) -> str | None:
@@ -84,11 +84,11 @@ class Keys:
 
         Its own, if no housekeeper is up, nor a health manager with another.
         """
-        if any(self.keepers.values()) or self.find_other_listeners(own):
+        if any(self.keepers.values()) or self.find_other_managers(own):
             return self.choose()
         return own
 
-    def find_other_listeners(self, own: str) -> list[str]:
+    def find_other_managers(self, own: str) -> list[str]:
         """Return the hosts of health managers that are up with another key.
 
         :param own: digest of a controller's key.
@@ -106,8 +106,8 @@ class Keys:
 
     def _up(self) -> list[mem.Member]:
         """Return the health managers that listen and do not drain."""
-        found = ((self.listeners.member(a), self.listeners.state(a))
-                 for a in self.listeners.addresses)
+        found = ((self.managers.member(a), self.managers.state(a))
+                 for a in self.managers.addresses)
         return [member for member, state in found
                 if member is not None and state is mem.State.ALIVE]
 
@@ -122,13 +122,13 @@ class Keys:
 
     def _may_be_heard(self, digest: str) -> bool:
         """Tell whether a health manager has a key and listens, or may soon."""
-        settings = self.listeners.settings
+        settings = self.managers.settings
         return self._anybody_assumed() or any(
             member.key_digest in (None, digest)
-            for address in self.listeners.addresses
-            for member in [self.listeners.member(address)]
+            for address in self.managers.addresses
+            for member in [self.managers.member(address)]
             if member is not None and (
-                self.listeners.state(address) is not mem.State.DEAD or
+                self.managers.state(address) is not mem.State.DEAD or
                 member.keepalive_age <= settings.removal_delay))
 
     def _could_be_heard(self, digest: str) -> bool:
@@ -139,13 +139,13 @@ class Keys:
         """
         if self._up() or self._anybody_assumed():
             return self._is_heard(digest)
-        known = {member.key_digest for address in self.listeners.addresses
-                 for member in [self.listeners.member(address)]
+        known = {member.key_digest for address in self.managers.addresses
+                 for member in [self.managers.member(address)]
                  if member is not None and member.key_digest}
         return not known or digest in known
 
     def _anybody_assumed(self) -> bool:
         """Tell whether files pin health managers that do not register."""
-        return any(self.listeners.member(address) is None and
-                   self.listeners.listens(address)
-                   for address in self.listeners.addresses)
+        return any(self.managers.member(address) is None and
+                   self.managers.listens(address)
+                   for address in self.managers.addresses)

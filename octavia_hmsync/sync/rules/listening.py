@@ -87,7 +87,7 @@ class Level(enum.IntEnum):
     LOST = 2
 
 
-class Listeners:
+class HealthManagers:
     """Who listens where, as far as is known.
 
     An address that a file pins counts as listening all the time if no health
@@ -130,15 +130,16 @@ class Listeners:
         """Whether every live service has written since the last read gap."""
         return self._steady_for > self.settings.offline_after
 
-    def with_key(self, key_digest: str | None) -> 'Listeners':
+    def with_key(self, key_digest: str | None) -> 'HealthManagers':
         """Return the same, for amphorae that sign with another key."""
-        return Listeners(self._members.values(), self.wanted, self.settings,
-                         self._left, self._steady_for, key_digest,
-                         self._lapsing, self.clock_steady_for)
+        return HealthManagers(
+            self._members.values(), self.wanted, self.settings,
+            self._left, self._steady_for, key_digest, self._lapsing,
+            self.clock_steady_for)
 
-    def among(self, addresses: abc.Container[str]) -> 'Listeners':
+    def among(self, addresses: abc.Container[str]) -> 'HealthManagers':
         """Return the same of some addresses only."""
-        return Listeners(
+        return HealthManagers(
             [m for a, m in self._members.items() if a in addresses],
             [a for a in self.wanted if a in addresses], self.settings,
             self._left, self._steady_for, self._key_digest,
@@ -228,7 +229,7 @@ def find_unheard(addresses: abc.Iterable[str],
                  listens: abc.Callable[[str], bool]) -> frozenset[str]:
     """Return the addresses of a list at which no health manager listens.
 
-    :param listens: Listeners.has_listened, .listens or .may_listen.
+    :param listens: HealthManagers.has_listened, .listens or .may_listen.
     """
     return frozenset(a for a in addresses if not listens(a))
 
@@ -311,7 +312,7 @@ def _sample(addresses: tuple[str, ...],
 
 
 def has_nothing_to_lose(old: abc.Collection[str], new: abc.Container[str],
-                        listeners: Listeners) -> bool:
+                        managers: HealthManagers) -> bool:
     """Tell whether a new list can do no harm, whatever is wrong with it.
 
     So if no health manager listens at the old addresses, and the list keeps
@@ -319,5 +320,5 @@ def has_nothing_to_lose(old: abc.Collection[str], new: abc.Container[str],
 
     :param old: the list that amphorae have; empty if that is not known.
     """
-    return (bool(old) and not any(map(listeners.listens, old)) and
-            all(a in new for a in old if listeners.may_listen(a)))
+    return (bool(old) and not any(map(managers.listens, old)) and
+            all(a in new for a in old if managers.may_listen(a)))

@@ -74,12 +74,12 @@ class _Change:
         return bool(self.added or self.removed)
 
 
-def plan(listeners: listening.Listeners, last: tuple[str, ...] | None,
+def plan(managers: listening.HealthManagers, last: tuple[str, ...] | None,
          suspects: abc.Iterable[str] = (),
          good: tuple[str, ...] | None = None) -> Decision:
     """Decide which list to publish.
 
-    :param listeners: who listens where; pinned addresses are always
+    :param managers: who listens where; pinned addresses are always
                       published.
     :param last: the newest published list, or None.
     :param suspects: addresses that a roll back found at fault: they are not
@@ -88,15 +88,15 @@ def plan(listeners: listening.Listeners, last: tuple[str, ...] | None,
                  from the last.
     """
     has = good or last or ()
-    too_few = _find_too_few(listeners, has)
+    too_few = _find_too_few(managers, has)
     if too_few:
         change = _Change(frozenset(has), removed=too_few)
-        if (_why_implausible(listeners, change) is None and
+        if (_why_implausible(managers, change) is None and
                 change.target != last):
             return Decision(change.target, _describe(change, is_urgent=True))
-    return _decide(listeners, frozenset(last or ()),
-                   _find_new(listeners, last or (), frozenset(suspects)),
-                   is_urgent=_cannot_wait(listeners, has))
+    return _decide(managers, frozenset(last or ()),
+                   _find_new(managers, last or (), frozenset(suspects)),
+                   is_urgent=_cannot_wait(managers, has))
 
 
 def for_key(decision: Decision, last: tuple[str, ...],
@@ -125,106 +125,107 @@ def again(decision: Decision, last: tuple[str, ...],
         reason=', '.join(parts))
 
 
-def _find_too_few(listeners: listening.Listeners,
+def _find_too_few(managers: listening.HealthManagers,
                   addresses: tuple[str, ...]) -> frozenset[str]:
     """Find dead addresses to remove at once, before removal_delay.
 
     :returns: empty if the list tolerates them, or no other address is left.
     """
-    unheard = listening.find_unheard(addresses, listeners.may_listen)
+    unheard = listening.find_unheard(addresses, managers.may_listen)
     if not unheard or len(unheard) == len(addresses):
         return frozenset()
-    if listening.published_level(addresses, unheard, listeners.settings) is (
+    if listening.published_level(addresses, unheard, managers.settings) is (
             listening.Level.FINE):
         return frozenset()
-    return unheard - listeners.pinned
+    return unheard - managers.pinned
 
 
-def _cannot_wait(listeners: listening.Listeners,
+def _cannot_wait(managers: listening.HealthManagers,
                  addresses: tuple[str, ...]) -> bool:
     """Tell whether too few listen now for a new address to settle."""
-    unheard = listening.find_unheard(addresses, listeners.listens)
+    unheard = listening.find_unheard(addresses, managers.listens)
     return bool(unheard) and listening.published_level(
-        addresses, unheard, listeners.settings) > listening.Level.FINE
+        addresses, unheard, managers.settings) > listening.Level.FINE
 
 
-def _find_new(listeners: listening.Listeners, last: abc.Collection[str],
+def _find_new(managers: listening.HealthManagers, last: abc.Collection[str],
               suspects: frozenset[str]) -> frozenset[str]:
     """Find the addresses to publish that are not published yet."""
     published = frozenset(last)
-    alive = {a for a in listeners.addresses if listeners.has_key(a) and
-             listeners.state(a) is mem.State.ALIVE}
-    new = frozenset(alive | listeners.wanted) - published
-    if not published or any(map(listeners.may_listen,
+    alive = {a for a in managers.addresses if managers.has_key(a) and
+             managers.state(a) is mem.State.ALIVE}
+    new = frozenset(alive | managers.wanted) - published
+    if not published or any(map(managers.may_listen,
                                 published | new - suspects)):
         return new - suspects
     return new
 
 
-def _decide(listeners: listening.Listeners, published: frozenset[str],
+def _decide(managers: listening.HealthManagers, published: frozenset[str],
             new: frozenset[str], is_urgent: bool) -> Decision:
     """Decide which addresses to add and remove without urgency."""
-    leaving = _find_leaving(listeners, published)
+    leaving = _find_leaving(managers, published)
     draining = frozenset(
-        a for a in leaving if listeners.listens(a) or
-        not listeners.has_key(a))
+        a for a in leaving if managers.listens(a) or
+        not managers.has_key(a))
     held = None
-    if _is_settling(listeners, new - listeners.pinned, is_urgent):
+    if _is_settling(managers, new - managers.pinned, is_urgent):
         # Removals wait, too, so that a move is one change; but an operator
         # asked for a drain.
-        new &= listeners.pinned
+        new &= managers.pinned
         leaving = draining
         held = SETTLING
-    if not any(map(listeners.listens, published)):
+    if not any(map(managers.listens, published)):
         # No health manager hears amphorae meanwhile: do not wait.
-        leaving |= listening.find_unheard(published - listeners.pinned,
-                                          listeners.may_listen)
-    leaving |= _find_replaced(listeners, published, new, leaving)
+        leaving |= listening.find_unheard(published - managers.pinned,
+                                          managers.may_listen)
+    leaving |= _find_replaced(managers, published, new, leaving)
     change = _Change(published, new, leaving)
-    too_few = _find_too_few(listeners, change.target)
+    too_few = _find_too_few(managers, change.target)
     if too_few:
         # Added and removed addresses can put dead ones next to each other.
         change = _Change(published, removed=leaving | too_few & published)
         is_urgent = True
-    if not any(map(listeners.may_listen, change.target)):
+    if not any(map(managers.may_listen, change.target)):
         change = dataclasses.replace(change, removed=frozenset())
         if published:
             held = ('no health manager is alive: the last list stays as it '
                     'is')
-    elif _why_implausible(listeners, change):
-        held = _why_implausible(listeners, change)
+    elif _why_implausible(managers, change):
+        held = _why_implausible(managers, change)
         change = _Change(published, added=new)
     if not change:
         return Decision(held=held)
     return Decision(change.target, _describe(change, is_urgent), held)
 
 
-def _find_leaving(listeners: listening.Listeners,
+def _find_leaving(managers: listening.HealthManagers,
                   published: frozenset[str]) -> frozenset[str]:
     """Find the addresses to remove."""
-    return frozenset(a for a in published - listeners.pinned if
-                     listeners.state(a) is mem.State.DRAINING or
-                     not listeners.has_key(a) or listeners.is_gone(a) or
-                     _is_overdue(listeners, a))
+    return frozenset(a for a in published - managers.pinned if
+                     managers.state(a) is mem.State.DRAINING or
+                     not managers.has_key(a) or managers.is_gone(a) or
+                     _is_overdue(managers, a))
 
 
-def _is_overdue(listeners: listening.Listeners, address: str) -> bool:
-    return (not listeners.may_listen(address) and
-            listeners.gone_for(address) >= listeners.settings.removal_delay)
+def _is_overdue(managers: listening.HealthManagers, address: str) -> bool:
+    return (not managers.may_listen(address) and
+            managers.gone_for(address) >= managers.settings.removal_delay)
 
 
-def _is_settling(listeners: listening.Listeners, added: frozenset[str],
+def _is_settling(managers: listening.HealthManagers, added: frozenset[str],
                  is_urgent: bool) -> bool:
-    waited = [member.online_for for member in map(listeners.member, added)
+    waited = [member.online_for for member in map(managers.member, added)
               if member is not None]
-    settle_time = listeners.settings.settle_time
+    settle_time = managers.settings.settle_time
     longest = _LONGEST_URGENT_SETTLE if is_urgent else _LONGEST_SETTLE
     if not waited or max(waited) >= longest * settle_time:
         return False
     return min(waited) < settle_time
 
 
-def _find_replaced(listeners: listening.Listeners, published: frozenset[str],
+def _find_replaced(managers: listening.HealthManagers,
+                   published: frozenset[str],
                    added: frozenset[str], removed: frozenset[str]
                    ) -> frozenset[str]:
     """Find dead addresses that new addresses replace early.
@@ -232,36 +233,36 @@ def _find_replaced(listeners: listening.Listeners, published: frozenset[str],
     If amphorae have subsets, one change that replaces an address concerns half
     as many of them as a removal and an addition.
     """
-    if len(published) <= listeners.settings.max_list_length:
+    if len(published) <= managers.settings.max_list_length:
         return frozenset()
     dead = addr.canonical(
-        a for a in published - removed - listeners.pinned
-        if listeners.state(a) is mem.State.DEAD)
+        a for a in published - removed - managers.pinned
+        if managers.state(a) is mem.State.DEAD)
     return frozenset(dead[:max(0, len(added) - len(removed))])
 
 
-def _why_implausible(listeners: listening.Listeners,
+def _why_implausible(managers: listening.HealthManagers,
                      change: _Change) -> str | None:
     """Tell why it is implausible that so many left at once, or None."""
-    unpinned = change.before - listeners.pinned
+    unpinned = change.before - managers.pinned
     if (len(change.before) < _SHRINKAGE_MIN or
             2 * len(change.removed) <= len(unpinned) or
-            any(_is_proven_alive(listeners, a) for a in change.target)):
+            any(_is_proven_alive(managers, a) for a in change.target)):
         return None
     return (f'{len(change.removed)} of {len(unpinned)} health managers would '
             f'leave at once, and none of those left has given a fresh sign '
             f'of life')
 
 
-def _is_proven_alive(listeners: listening.Listeners, address: str) -> bool:
+def _is_proven_alive(managers: listening.HealthManagers, address: str) -> bool:
     """Tell whether a keepalive is younger than half of offline_after."""
-    member = listeners.member(address)
-    return (member is not None and listeners.has_key(address) and
-            listeners.state(address) is mem.State.ALIVE and
-            member.keepalive_age <= listeners.settings.offline_after / 2)
+    member = managers.member(address)
+    return (member is not None and managers.has_key(address) and
+            managers.state(address) is mem.State.ALIVE and
+            member.keepalive_age <= managers.settings.offline_after / 2)
 
 
-def why_implausible(listeners: listening.Listeners,
+def why_implausible(managers: listening.HealthManagers,
                     before: abc.Iterable[str],
                     removed: abc.Iterable[str]) -> str | None:
     """Tell why it is implausible that so many left at once, or None.
@@ -269,7 +270,7 @@ def why_implausible(listeners: listening.Listeners,
     :param before: a published list.
     :param removed: the addresses of it that would leave.
     """
-    return _why_implausible(listeners, _Change(
+    return _why_implausible(managers, _Change(
         frozenset(before), removed=frozenset(removed)))
 
 

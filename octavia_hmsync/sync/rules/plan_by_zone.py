@@ -16,18 +16,18 @@ from octavia_hmsync.sync.rules import plan
 from octavia_hmsync.sync.rules import zones as zn
 
 
-def decide(listeners: listening.Listeners, last: tuple[str, ...] | None,
+def decide(managers: listening.HealthManagers, last: tuple[str, ...] | None,
            suspects: abc.Iterable[str], good: tuple[str, ...] | None,
            zones: zn.Zones) -> plan.Decision:
     """Decide which list to publish; without zones as plan.plan().
 
-    :param listeners: as for plan.plan(), like last, suspects and good.
+    :param managers: as for plan.plan(), like last, suspects and good.
     :param zones: see zones.assign().
     """
     if not zones:
-        return plan.plan(listeners, last, suspects, good)
+        return plan.plan(managers, last, suspects, good)
     suspects = frozenset(suspects)
-    known = listeners.addresses.union(last or (), good or ())
+    known = managers.addresses.union(last or (), good or ())
     parts: dict[str | None, set[str]] = {None: set()}
     for address in known:
         parts.setdefault(zones.get(address), set()).add(address)
@@ -36,15 +36,15 @@ def decide(listeners: listening.Listeners, last: tuple[str, ...] | None,
     for zone in sorted(parts, key=lambda z: z or ''):
         published = _only(last, parts[zone])
         decision = plan.plan(
-            listeners.among(parts[zone]), published or None, suspects,
+            managers.among(parts[zone]), published or None, suspects,
             _only(good, parts[zone]) or None)
         decisions[zone] = decision
         lists[zone] = (published if decision.addresses is None
                        else decision.addresses)
     reasons = [_of_zone(d.reason, zone) for zone, d in decisions.items()
                if d.addresses is not None]
-    for zone in _find_deserted(listeners, lists):
-        if not all(map(listeners.is_gone, lists[zone])):
+    for zone in _find_deserted(managers, lists):
+        if not all(map(managers.is_gone, lists[zone])):
             # Its addresses are away: its amphorae use others meanwhile.
             decisions[zone] = dataclasses.replace(decisions[zone], held=None)
             continue
@@ -52,11 +52,11 @@ def decide(listeners: listening.Listeners, last: tuple[str, ...] | None,
             f'removed {addr.join_list(lists[zone])} (no health manager is '
             f'left)', zone))
         lists[zone] = ()
-    return _combine(listeners, last or (), lists, '; '.join(reasons),
+    return _combine(managers, last or (), lists, '; '.join(reasons),
                     _join_held(decisions))
 
 
-def mark_away(listeners: listening.Listeners, addresses: abc.Iterable[str],
+def mark_away(managers: listening.HealthManagers, addresses: abc.Iterable[str],
               zones: zn.Zones, last: zn.Zones) -> dict[str, str]:
     """Mark the addresses of a list that are away.
 
@@ -72,18 +72,18 @@ def mark_away(listeners: listening.Listeners, addresses: abc.Iterable[str],
     for address in addresses:
         zone = zones.get(address)
         lists[zone] = (*lists.get(zone, ()), address)
-    missed = set(_find_deserted(listeners, lists))
+    missed = set(_find_deserted(managers, lists))
     missed |= {zone for zone, part in lists.items()
                if zone and any(zn.is_away(last.get(a)) for a in part) and
-               not any(_has_settled(listeners, a) for a in part)}
+               not any(_has_settled(managers, a) for a in part)}
     return {a: zn.away(zone) if zone in missed else zone
             for zone, part in lists.items() if zone for a in part}
 
 
-def _has_settled(listeners: listening.Listeners, address: str) -> bool:
-    member = listeners.member(address)
-    return (member is not None and listeners.listens(address) and
-            member.online_for >= listeners.settings.settle_time)
+def _has_settled(managers: listening.HealthManagers, address: str) -> bool:
+    member = managers.member(address)
+    return (member is not None and managers.listens(address) and
+            member.online_for >= managers.settings.settle_time)
 
 
 def _only(addresses: abc.Iterable[str] | None,
@@ -91,24 +91,24 @@ def _only(addresses: abc.Iterable[str] | None,
     return tuple(a for a in addresses or () if a in part)
 
 
-def _find_deserted(listeners: listening.Listeners,
+def _find_deserted(managers: listening.HealthManagers,
                    lists: abc.Mapping[str | None, tuple[str, ...]]
                    ) -> list[str]:
     """Find zones without health managers, if others can take over."""
-    if not any(map(listeners.listens, lists[None])):
+    if not any(map(managers.listens, lists[None])):
         return []
     return [zone for zone, addresses in lists.items()
             if zone and addresses and not any(
-                listeners.may_listen(a) or a in listeners.pinned
+                managers.may_listen(a) or a in managers.pinned
                 for a in addresses)]
 
 
-def _combine(listeners: listening.Listeners, last: tuple[str, ...],
+def _combine(managers: listening.HealthManagers, last: tuple[str, ...],
              lists: abc.Mapping[str | None, tuple[str, ...]], reason: str,
              held: str | None) -> plan.Decision:
     target = set().union(*lists.values())
     removed = set(last) - target
-    why = plan.why_implausible(listeners, last, removed)
+    why = plan.why_implausible(managers, last, removed)
     if removed and why:
         # Few addresses of each zone can be most of the list.
         held = why

@@ -69,14 +69,14 @@ def begun_before(silent_for: float, settings: timing.Settings) -> float:
     return max(0.0, min(silent_for, timeout) - timeout / 2)
 
 
-def must_hold(amphora: SilentAmphora, listeners: listening.Listeners,
+def must_hold(amphora: SilentAmphora, managers: listening.HealthManagers,
               hold_max: float) -> bool:
     """Tell whether an amphora must not be failed over yet.
 
     :param hold_max: ``[hmsync] failover_hold_max``, seconds; no less than
                      heartbeat_timeout, the duration of one hold.
     """
-    settings = listeners.settings
+    settings = managers.settings
     # A hold counts from half a timeout of silence and lasts a whole timeout:
     # with this limit the failover comes hold_max later than without a guard.
     longest = hold_max - settings.heartbeat_timeout / 2
@@ -95,27 +95,27 @@ def must_hold(amphora: SilentAmphora, listeners: listening.Listeners,
             # last good list comes back.
             return True
         if all(_level(addresses, hearing) is listening.Level.FINE
-               for addresses, hearing in _get_used(amphora, listeners)):
+               for addresses, hearing in _get_used(amphora, managers)):
             return False
     return not amphora.is_gone
 
 
-def _get_used(amphora: SilentAmphora, listeners: listening.Listeners
-              ) -> list[tuple[tuple[str, ...], listening.Listeners]]:
-    """Return the lists that it may be using, each with its listeners."""
-    own = listeners.with_key(amphora.key_digest)
+def _get_used(amphora: SilentAmphora, managers: listening.HealthManagers
+              ) -> list[tuple[tuple[str, ...], listening.HealthManagers]]:
+    """Return the lists that it may be using, each with its managers."""
+    own = managers.with_key(amphora.key_digest)
     used = [(addresses, own) for addresses in (
         amphora.addresses, *amphora.others) if addresses is not None]
     if amphora.previous_key_digest not in (None, amphora.key_digest):
         # It is not known which of the others came with which key.
-        before = listeners.with_key(amphora.previous_key_digest)
+        before = managers.with_key(amphora.previous_key_digest)
         used += [(addresses, before) for addresses in amphora.others]
     return used
 
 
 def _level(addresses: tuple[str, ...],
-           listeners: listening.Listeners) -> listening.Level:
+           managers: listening.HealthManagers) -> listening.Level:
     """Tell how near it was to the timeout, for the whole timeout."""
     return listening.list_level(
-        addresses, listening.find_unheard(addresses, listeners.has_listened),
-        listeners.settings)
+        addresses, listening.find_unheard(addresses, managers.has_listened),
+        managers.settings)

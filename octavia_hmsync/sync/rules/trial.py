@@ -57,13 +57,13 @@ class Admitted:
 
 
 def first_status(old: abc.Sequence[str], new: abc.Collection[str],
-                 listeners: listening.Listeners, canary_size: int,
+                 managers: listening.HealthManagers, canary_size: int,
                  wave_size: int, is_key_new: bool = False,
                  fresh: abc.Collection[str] | None = None) -> str:
     """Return the status with which a new list is published.
 
     :param old: the list that amphorae have, empty if that is not known.
-    :param listeners: who listens where, for the key of the old list.
+    :param managers: who listens where, for the key of the old list.
     :param canary_size: ``[hmsync] canary_size``.
     :param wave_size: ``[hmsync] wave_size``.
     :param is_key_new: whether amphorae get another heartbeat key with it.
@@ -75,7 +75,7 @@ def first_status(old: abc.Sequence[str], new: abc.Collection[str],
     if not fresh and not is_key_new:
         # No new address could be out of reach.
         return OPEN
-    if listening.has_nothing_to_lose(old, new, listeners):
+    if listening.has_nothing_to_lose(old, new, managers):
         return OPEN
     if canary_size:
         return CANARY
@@ -84,7 +84,7 @@ def first_status(old: abc.Sequence[str], new: abc.Collection[str],
 
 def first_status_by_zone(old: abc.Sequence[str], old_zones: zn.Zones,
                          new: abc.Sequence[str], new_zones: zn.Zones,
-                         listeners: listening.Listeners, canary_size: int,
+                         managers: listening.HealthManagers, canary_size: int,
                          wave_size: int, is_key_new: bool = False) -> str:
     """Return the most careful first_status() of all zones.
 
@@ -95,7 +95,7 @@ def first_status_by_zone(old: abc.Sequence[str], old_zones: zn.Zones,
     """
     found = {first_status(
         zn.reachable(old, old_zones, names),
-        zn.reachable(new, new_zones, names), listeners, canary_size,
+        zn.reachable(new, new_zones, names), managers, canary_size,
         wave_size, is_key_new,
         zn.find_fresh_in(old, old_zones, new, new_zones, names))
         for names in zn.views(old_zones, new_zones)}
@@ -105,7 +105,7 @@ def first_status_by_zone(old: abc.Sequence[str], old_zones: zn.Zones,
 
 def has_nothing_to_lose(old: abc.Sequence[str], old_zones: zn.Zones,
                         new: abc.Sequence[str], new_zones: zn.Zones,
-                        listeners: listening.Listeners) -> bool:
+                        managers: listening.HealthManagers) -> bool:
     """Tell whether a new list can do no harm in any zone.
 
     :param old: the list that amphorae have; empty if that is not known.
@@ -117,7 +117,7 @@ def has_nothing_to_lose(old: abc.Sequence[str], old_zones: zn.Zones,
     for names in zn.views(old_zones, new_zones):
         before = zn.reachable(old, old_zones, names)
         after = zn.reachable(new, new_zones, names)
-        if listening.has_nothing_to_lose(before, after, listeners):
+        if listening.has_nothing_to_lose(before, after, managers):
             is_any = True
         elif not before or zn.find_fresh_in(old, old_zones, new, new_zones,
                                             names):

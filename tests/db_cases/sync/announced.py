@@ -43,9 +43,9 @@ class HealthManagerCases(base.DatabaseTestCase):
         return self.notifier.take()
 
     def get_listeners(self, steady_for=STEADY):
-        return listening.Listeners(hm_repo.get_all(self.engine), (),
-                                   cases.SETTINGS,
-                                   reader_steady_for=steady_for)
+        return listening.HealthManagers(hm_repo.get_all(self.engine), (),
+                                        cases.SETTINGS,
+                                        reader_steady_for=steady_for)
 
     def test_life(self):
         self.register()

@@ -127,7 +127,7 @@ class TestOrders(base.CommandTestCase):
 
         told = announcer.Announcer(self.engine, _Notifier())
         for _ in range(2):
-            told.run_once(mock.Mock(spec=listening.Listeners, members=()))
+            told.run_once(mock.Mock(spec=listening.HealthManagers, members=()))
         payload, = sent
         self.assertIsInstance(payload, payloads.OrderGiven)
         self.assertEqual(('sync pause', 'new switches', 'DONE'), (

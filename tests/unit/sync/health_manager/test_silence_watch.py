@@ -57,7 +57,7 @@ class TestSilenceWatch(sqlite.SqliteMixin, amphora.AmphoraCases):
             timeutils.utcnow() - datetime.timedelta(seconds=TIMEOUT / 2),
             also, self.settings,
             lambda exposure: exposure.find_exposed(
-                listening.Listeners([], self.alive, self.settings), 300))}
+                listening.HealthManagers([], self.alive, self.settings), 300))}
 
     def test_nobody_whom_somebody_could_hear(self):
         silent = self.add_silent()

@@ -37,7 +37,7 @@ def make_dead(number, age=30.0):
 
 def listeners(members, pinned=(), settings=SETTINGS, **values):
     """Who listens where."""
-    return listening.Listeners(members, pinned, settings, **values)
+    return listening.HealthManagers(members, pinned, settings, **values)
 
 
 def plan_for(members, pinned, last, settings=SETTINGS, suspects=(),
@@ -104,8 +104,9 @@ class World:
 
     @property
     def listeners(self):
-        return listening.Listeners(self.members, self.pinned, self.settings,
-                                   reader_steady_for=self.steady)
+        return listening.HealthManagers(
+            self.members, self.pinned, self.settings,
+            reader_steady_for=self.steady)
 
     def plan(self, suspects=(), **changes):
         """Plan, in this world or in one that differs in something."""

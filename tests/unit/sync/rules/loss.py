@@ -154,7 +154,7 @@ class Cloud(simulation.Simulation):
         self._checks_from = self.now + self.settings.heartbeat_timeout
 
     def _listeners(self):
-        return listening.Listeners(
+        return listening.HealthManagers(
             self.members(), self.pinned, self.settings,
             reader_steady_for=self.now - self._steady_since)
 

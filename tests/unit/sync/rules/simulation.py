@@ -164,7 +164,7 @@ class Simulation:
                 for host, row in self.rows.items()]
 
     def _plan(self):
-        decision = plan.plan(listening.Listeners(
+        decision = plan.plan(listening.HealthManagers(
             self.members(), self.pinned, self.settings,
             reader_steady_for=self.now - self._steady_since), self.addresses)
         if decision.held:

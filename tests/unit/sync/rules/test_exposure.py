@@ -37,7 +37,7 @@ _MEMBERS = st.dictionaries(_NUMBERS, st.sampled_from(
 class TestExposure(base.TestCase):
 
     def find_exposed(self, subject, members, pinned=()):
-        return subject.find_exposed(listening.Listeners(
+        return subject.find_exposed(listening.HealthManagers(
             members, pinned, cases.SETTINGS), HOLD_MAX)
 
     @given(st.dictionaries(st.text('abc', min_size=1), _AMPHORAE), _MEMBERS,
@@ -49,7 +49,7 @@ class TestExposure(base.TestCase):
         for amphora_id, amphora in amphorae.items():
             subject.note(amphora_id, exposure.Sending(
                 amphora.addresses, amphora.others))
-        listeners = listening.Listeners(members, pinned, cases.SETTINGS)
+        listeners = listening.HealthManagers(members, pinned, cases.SETTINGS)
         held = {amphora_id for amphora_id, amphora in amphorae.items()
                 if silence.must_hold(amphora, listeners, HOLD_MAX)}
         found = self.find_exposed(subject, members, pinned)

@@ -22,7 +22,7 @@ def make(number, digest, *args, **kwargs):
 
 def make_keys(published, keepers, members, suspects=(), pinned=()):
     return key.Keys(
-        published, dict(enumerate(keepers)), listening.Listeners(
+        published, dict(enumerate(keepers)), listening.HealthManagers(
             members, pinned, SETTINGS), cases.addresses(*suspects))
 
 
@@ -39,8 +39,8 @@ _worlds = st.builds(
 
 
 def up(keys):
-    found = [(keys.listeners.member(a), keys.listeners.state(a))
-             for a in keys.listeners.addresses]
+    found = [(keys.managers.member(a), keys.managers.state(a))
+             for a in keys.managers.addresses]
     return {m.key_digest for m, state in found
             if state is member.State.ALIVE}
 
@@ -77,10 +77,10 @@ class TestProperties(base.TestCase):
     def test_it_comes_to_its_end(self, keys):
         """All have a key, and so has somebody whom nobody suspects."""
         known = set(filter(None, keys.keepers.values()))
-        good = {m.key_digest for a in keys.listeners.addresses
-                for m in [keys.listeners.member(a)]
+        good = {m.key_digest for a in keys.managers.addresses
+                for m in [keys.managers.member(a)]
                 if a not in keys.suspects and
-                keys.listeners.state(a) is member.State.ALIVE}
+                keys.managers.state(a) is member.State.ALIVE}
         if len(known) == 1 and known <= good:
             own, = known
             self.assertEqual(own, keys.choose())
@@ -102,7 +102,7 @@ class TestChoose(base.TestCase):
             self.assertEqual(OLD, keys.choose())
             self.assertIs(key.Obstacle.NOBODY_LISTENS,
                           keys.find_obstacle(NEW, OLD))
-        self.assertEqual(['hm1', 'hm2'], keys.find_other_listeners(NEW))
+        self.assertEqual(['hm1', 'hm2'], keys.find_other_managers(NEW))
 
     def test_while_they_differ_one_waits(self):
         keys = make_keys(OLD, (OLD, NEW), [make(1, OLD), make(2, NEW)])
