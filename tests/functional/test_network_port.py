@@ -258,7 +258,7 @@ class TestLife(NodePortTestCase):
             tuple(shown[key] for key in (
                 'host', 'id', 'status', 'ip_address', 'interface_port',
                 'interface_ip_address', 'interface_mtu')))
-        listed = json.loads(self.command('list', '-f', 'json'))
+        listed = json.loads(self.command('list', '--long', '-f', 'json'))
         self.assertEqual([made.id], [row['id'] for row in listed])
 
         self.assertIn('is deleted. Its port stays.',
@@ -671,6 +671,7 @@ class TestBadInput(NodePortTestCase):
         self.write_conf(hmsync_network={'network_name': 'other'})
         self.assertIn('run "octavia-hmsync network ensure" once',
                       self.command('plug', code=1))
+        self.assertEqual([], json.loads(self.command('list', '-f', 'json')))
 
     def test_neutron_that_is_down(self):
         self.write_conf(neutron={'endpoint_override': 'http://127.0.0.1:1',
