@@ -28,7 +28,7 @@ from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.distribution import documents
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
-from octavia_hmsync.cluster.keeping import rounds as cluster_rounds
+from octavia_hmsync.cluster.keeping import keeper
 from octavia_hmsync.db import models
 from octavia_hmsync.db import schema
 from octavia_hmsync.db import types
@@ -162,7 +162,7 @@ def measure(number, looks=20):
 
 
 def _measure_all(engine, number, looks, member_id):
-    rounds = cluster_rounds.Rounds(engine)
+    rounds = keeper.Rounds(engine)
     rounds.look()
     rows = [_measure(engine, number, looks, *what) for what in (
         (ALL, lambda: due_repo.get_due(engine)), (REST, rounds.look))]

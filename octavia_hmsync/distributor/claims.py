@@ -9,11 +9,12 @@ other members' connections break: the distributor contradicts it.
 
 from collections import abc
 import contextlib
+import ipaddress
 import math
+import struct
 
 from oslo_log import log as logging
 
-from octavia_hmsync.distributor import claim_frames
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync import exceptions
 
@@ -28,6 +29,30 @@ _HELD = 1800
 # less one, as the next frame that we get comes just then.
 _DEFEND_INTERVAL = 9
 _OTHERS = ''
+
+_ARP, _IP6 = 0x0806, 0x86dd
+_ICMPV6, _ADVERTISEMENT = 58, 136
+_ARP_LENGTH, _ADVERTISEMENT_LENGTH = 42, 78
+
+
+def read_claim(frame: bytes) -> tuple[str, str] | None:
+    """Read a claim of an address. Pure.
+
+    :param frame: any data, which an attacker may have made up.
+    :returns: (MAC address of the sender, which Neutron's port security
+              vouches for; claimed address); None if the frame claims none.
+    """
+    if len(frame) < _ARP_LENGTH:
+        return None
+    kind, = struct.unpack_from('!H', frame, 12)
+    if kind == _ARP:
+        address = frame[28:32]
+    elif (kind == _IP6 and len(frame) >= _ADVERTISEMENT_LENGTH and
+          (frame[20], frame[54]) == (_ICMPV6, _ADVERTISEMENT)):
+        address = frame[62:78]
+    else:
+        return None
+    return frame[6:12].hex(':'), str(ipaddress.ip_address(address))
 
 
 class Claims:
@@ -55,7 +80,7 @@ class Claims:
         :param document: of the VIP.
         :param now: seconds of any clock.
         """
-        claim = claim_frames.read(frame)
+        claim = read_claim(frame)
         if claim is None:
             return
         mac, address = claim

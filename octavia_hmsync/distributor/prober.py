@@ -4,6 +4,10 @@
 
 It works in ticks, because ovs-vswitchd wakes up for each message, and then
 goes through all of its bridges.
+
+With much traffic Open vSwitch drops packets while ovs-vswitchd is too busy.
+A lost probe says nothing about a member, nor that another distributor would
+hear more.
 """
 
 from collections import abc
@@ -15,7 +19,6 @@ import zlib
 
 from oslo_log import log as logging
 
-from octavia_hmsync.distributor import losses
 from octavia_hmsync.distributor import probe_results as results_
 from octavia_hmsync.distributor import probed_vip
 from octavia_hmsync.distributor import vips as vips_
@@ -30,6 +33,45 @@ _FOLLOW = 2
 _PAUSE = 5
 # Seconds until a problem is logged again.
 _SILENCE = 60
+
+# In shares of the interval between two probes: how long a loss counts, and how
+# long a reading.
+_COUNTS = 5
+_FRESH = 0.4
+
+
+class Losses:
+    """Counts packets that Open vSwitch lost. For one thread only.
+
+    :param count: returns how many packets were lost so far, None if unknown.
+    :param interval: seconds between two probes of a member.
+    :param clock: seconds.
+    """
+
+    def __init__(self, count: abc.Callable[[], int | None], interval: float,
+                 clock: abc.Callable[[], float]) -> None:
+        self._count = count
+        self._interval = interval
+        self._clock = clock
+        self._before: int | None = None
+        self._read_at = self._lost_at = -math.inf
+
+    def are_recent(self) -> bool:
+        """Tell whether packets were lost a moment ago.
+
+        The first doubt after a while has no earlier reading to compare with:
+        only a second doubt can make a member DOWN.
+        """
+        now = self._clock()
+        age = now - self._read_at
+        if age > _FRESH * self._interval:
+            number = self._count()
+            if (number is not None and self._before is not None and
+                    number > self._before and
+                    age <= _COUNTS * self._interval):
+                self._lost_at = now
+            self._before, self._read_at = number, now
+        return now - self._lost_at <= _COUNTS * self._interval
 
 
 class Prober:
@@ -53,7 +95,7 @@ class Prober:
         self._misses = misses
         self._patience = patience
         self._clock = clock
-        self._losses = losses.Losses(vips.count_lost, interval, clock)
+        self._losses = Losses(vips.count_lost, interval, clock)
         self._probed: dict[str, probed_vip.ProbedVip] = {}
         self._may_begin: dict[str, bool] = {}
         # {VIP: (version, left-out members)}, as given to the data plane.

@@ -14,7 +14,7 @@ from octavia_hmsync.cluster.distribution.ovn import balancers
 from octavia_hmsync.cluster.distribution.ovn import connections
 from octavia_hmsync.cluster.distribution.ovn import nat
 from octavia_hmsync.cluster.distribution.ovn import northbound
-from octavia_hmsync.cluster.distribution.ovn import southbound
+from octavia_hmsync.cluster.distribution.ovn import probes as southbound
 from octavia_hmsync import exceptions
 from tests.cloud import ovn
 from tests.cloud import process

@@ -13,7 +13,6 @@ from octavia_hmsync.cluster.distribution.ovn import balancers
 from octavia_hmsync.cluster.distribution.ovn import connections
 from octavia_hmsync.cluster.distribution.ovn import ports as ovn_ports
 from octavia_hmsync.cluster.distribution.ovn import probes
-from octavia_hmsync.cluster.distribution.ovn import southbound
 from octavia_hmsync.cluster.distribution.ovn import watch
 from tests.cloud import machines
 from tests.cloud import networking
@@ -51,7 +50,7 @@ class LoadBalancerTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
             ovn_ports.SourcePorts(self.conf, self.cloud.connection))
         self.watch = watch.OVNWatch(self.engine, self.subject)
         self.probes = probes.OVNProbeWatch(
-            self.engine, self.subject, southbound.Southbound(self.conf),
+            self.engine, self.subject, probes.Southbound(self.conf),
             lambda: None)
         self.addCleanup(self.probes.stop, 10)
         self.probes.run_once()

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Takes up clusters whose worker died, and clusters that are not whole."""
+"""Takes up clusters whose worker died, and clusters that are not whole.
+
+Each round has the clusters with something to do, those with something to do in
+the last round, and a page of all clusters. The cost does not grow with the
+number of clusters that are well.
+"""
 
 import itertools
 import time
@@ -9,7 +14,6 @@ from oslo_log import log as logging
 
 from octavia_hmsync.cluster.db import due as due_repo
 from octavia_hmsync.cluster.distribution import distribution
-from octavia_hmsync.cluster.keeping import rounds as cluster_rounds
 from octavia_hmsync.cluster.keeping import upkeep
 from octavia_hmsync.cluster.keeping import urgency
 from octavia_hmsync.cluster import work as work_
@@ -29,6 +33,49 @@ _LAST_PAUSE = 300
 # Seconds after which an order that no worker has taken up counts as lost. A
 # worker that gets the message later finds the order taken.
 _ORPHAN_AGE = 120
+# Clusters that a round has without a reason, in turn.
+_PAGE = 100
+# With more candidates than this, a round of all clusters costs less.
+_MANY = 500
+# Seconds for which a change of a cluster counts. A housekeeper that has not
+# run for half of that reads all clusters, since it may have missed one.
+_RECENT = 120
+
+
+class Rounds:
+    """Finds clusters for which there may be something to do.
+
+    :param clock: called without arguments, seconds.
+    """
+
+    def __init__(self, engine, clock=time.monotonic):
+        self._engine = engine
+        self._clock = clock
+        self._looked = None
+        self._known: set[str] = set()
+        self._after = ''
+
+    def look(self):
+        """Return the clusters to look at.
+
+        :returns: a list of cluster.db.due.Due, the longest waiting first.
+        :raises DBError: if the database cannot be used.
+        """
+        now = self._clock()
+        due = due_repo.get_due(self._engine, self._choose(now))
+        self._known = {each.id for each in due}
+        self._looked = now
+        return due
+
+    def _choose(self, now):
+        """Return the ids of the clusters to look at, None for all."""
+        if self._looked is None or now - self._looked > _RECENT / 2:
+            return None
+        page = due_repo.get_page(self._engine, self._after, _PAGE)
+        self._after = page[-1] if len(page) == _PAGE else ''
+        chosen = self._known.union(page, due_repo.get_candidates(
+            self._engine, _RECENT))
+        return chosen if len(chosen) <= _MANY else None
 
 
 class ClusterKeeper:
@@ -51,7 +98,7 @@ class ClusterKeeper:
         self._clock = clock
         self._make_upkeep = make_upkeep
         self._make_urgency = make_urgency
-        self._rounds = cluster_rounds.Rounds(context.engine, clock)
+        self._rounds = Rounds(context.engine, clock)
         self._running: crew.Crew[str] = crew.Crew(
             'hmsync-cluster', self._on_end)
         self._urgent: crew.Crew[str] = crew.Crew(

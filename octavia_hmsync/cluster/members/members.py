@@ -4,6 +4,10 @@
 
 The row of a member names its amphora before that is built, so that the next
 claim owner finds all that a dead worker left.
+
+The port of a member is created before the amphora boots, and the load balancer
+is not locked until it has booted. Octavia applies what a tenant changes
+meanwhile only to the amphorae that are ready.
 """
 
 import concurrent.futures
@@ -16,7 +20,6 @@ from taskflow import task
 
 from octavia_hmsync.amphora import removal
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.members import member_port
 from octavia_hmsync.cluster.members import update
 from octavia_hmsync.cluster.rules import places
 from octavia_hmsync.compat import cluster as compat_cluster
@@ -33,6 +36,34 @@ PREFIX = 'octavia-hmsync-member'
 AT_ONCE = 16
 # Compute zones to try for a member, if there are as many.
 _TRIES = 2
+
+
+def refresh_port(network, load_balancer, amphora):
+    """Ensure the QoS policy and the security groups of a port.
+
+    :param load_balancer: Octavia's data model of it; it must be locked.
+    :param amphora: Octavia's data model of one of its amphorae.
+    :raises BuildFailed: with the reason, if Neutron does not do it.
+    """
+    vip = load_balancer.vip
+    try:
+        port = network.get_port(amphora.vrrp_port_id)
+        if (port.qos_policy_id or None) != (vip.qos_policy_id or None):
+            network.apply_qos_on_port(vip.qos_policy_id, port.id)
+        if not _has_groups(port.security_group_ids or (), vip.sg_ids):
+            network.update_aap_port_sg(load_balancer, amphora, vip)
+    except Exception as e:
+        # Any network driver raises what it likes.
+        reason = compat_cluster.describe_failure(e)
+        raise exceptions.BuildFailed(
+            f'The port of amphora {amphora.id} could not get the QoS policy '
+            f'and the security groups of its load balancer: {reason}.') from e
+
+
+def _has_groups(found, of_tenant):
+    """Tell whether only the tenant's groups and Octavia's own are there."""
+    return (set(of_tenant) <= set(found) and
+            len(set(found) - set(of_tenant)) <= 1)
 
 
 class CreateAmphora(task.Task):
@@ -169,7 +200,7 @@ def configure(work, member_id, slot):
         f'Amphora {amphora.id} could not be plugged into the networks of '
         f'its members')
     work.look()
-    member_port.refresh(work.network, load_balancer, amphora)
+    refresh_port(work.network, load_balancer, amphora)
     if member.state == member_repo.ACTIVE and not member.is_configured:
         # A worker that died with a change did not open its ports.
         _open_ports(work, load_balancer)

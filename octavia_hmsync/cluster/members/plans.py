@@ -3,21 +3,58 @@
 """The requests that bring a load balancer to the members of a cluster.
 
 See octavia_hmsync.amphora.listener_plan for what makes them fail.
+
+The servers of pools are rotated, differently for each member: haproxy's round
+robin begins with the first server of its configuration after each reload. The
+members of a cluster are reloaded at the same moment, and would all send their
+requests to the first server, then to the second one, and so on in lockstep.
 """
 
+import copy
 import hashlib
 import json
 import time
+import typing
 
 from octavia_hmsync.amphora import listener_plan
 from octavia_hmsync.amphora import listeners
 from octavia_hmsync.cluster.members import own as own_
 from octavia_hmsync.cluster.members import silent_vip
 from octavia_hmsync.cluster.members import ticket_keys
+from octavia_hmsync.cluster.rules import affinity
 from octavia_hmsync.cluster.rules import peers
-from octavia_hmsync.cluster.rules import server_order
 from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora_driver as compat_driver
+
+
+def rotate_servers(shown: typing.Any, slot: int | None) -> None:
+    """Rotate the servers of the pools of a load balancer.
+
+    Pools stay as they are if the order decides which server gets a client: by
+    a hash of its address, or by a stick table, where haproxy may know servers
+    by their number.
+
+    :param shown: of peers.show(); its listeners are changed in place, their
+                  pools, which members share, are copied.
+    :param slot: of the member; None for a standby.
+    """
+    if not slot:
+        return
+    for listener in shown.listeners:
+        listener.pools = [_rotate(pool, slot) for pool in listener.pools]
+
+
+def _rotate(pool, slot):
+    persistence = pool.session_persistence
+    if (pool.lb_algorithm not in compat.ALGORITHMS_IN_TURN or
+            persistence and persistence.type in affinity.KEPT_BY_AMPHORAE or
+            len(pool.members) < 2):
+        return pool
+    rotated = copy.copy(pool)
+    members = pool.members
+    first = slot % len(members)
+    rotated.members = members[first:] + members[:first]
+    return rotated
 
 
 class Plans:
@@ -50,7 +87,7 @@ class Plans:
 
     def _show(self, group, amphora_id, slot):
         shown = peers.show(self._load_balancer, group)
-        server_order.rotate(shown, slot)
+        rotate_servers(shown, slot)
         own_.show(shown, self._own.get(amphora_id))
         return shown
 

@@ -7,15 +7,19 @@ them by their names. Their stores have the ids of the cluster and the load
 balancer, and the input of the subflows of a distributor driver, see
 distribution.make_store(). A member is registered last, and unregistered
 first. With ``is_claimed`` the store has an owner, which keeps its claim.
+
+Tasks for single members are here, too; those for clusters are in tasks.
 """
 
+from oslo_utils import uuidutils
 from taskflow.patterns import linear_flow
 from taskflow import task
+from taskflow.types import failure
 
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.distribution import distribution
+from octavia_hmsync.cluster.members import members
 from octavia_hmsync.cluster import work as work_
-from octavia_hmsync.cluster.worker import member_tasks
 from octavia_hmsync.cluster.worker import tasks
 from octavia_hmsync import compat
 from octavia_hmsync.compat import cluster as compat_cluster
@@ -24,6 +28,97 @@ from octavia_hmsync import exceptions
 PREFIX = 'octavia-hmsync-cluster'
 # Seconds for which a failover waits for the claim of housekeeping.
 PATIENCE = 600
+
+
+class AddMember(task.Task):
+    """Add the row of a member.
+
+    :param has_slot: whether it gets the first free slot.
+    """
+
+    default_provides = tasks.MEMBER_ID
+
+    def __init__(self, has_slot):
+        super().__init__()
+        self._has_slot = has_slot
+
+    def execute(self, cluster_id, owner):
+        work = tasks.get_work(cluster_id, owner)
+        work.look()
+        size = work.read().size if self._has_slot else 0
+        member = member_repo.add(work.engine, cluster_id,
+                                 uuidutils.generate_uuid(), size)
+        if member is None:
+            raise exceptions.NotPossible(
+                f'Cluster {cluster_id} has no free slot for one more '
+                f'member: see "octavia-hmsync cluster member list".')
+        return member.id
+
+    def revert(self, result, cluster_id, owner, *args, **kwargs):
+        """Delete the member with all that was built, unless it serves."""
+        work = tasks.get_work(cluster_id, owner)
+        if isinstance(result, failure.Failure) or not tasks.is_ours(work):
+            return
+        member = member_repo.get(work.engine, result)
+        if member is not None and member.state in tasks.UNFINISHED:
+            members.remove(work, member)
+
+
+class BuildMember(task.Task):
+    """Build the amphora of a member, without any lock."""
+
+    def execute(self, cluster_id, owner, member_id):
+        members.build(tasks.get_work(cluster_id, owner), member_id)
+
+
+class ConfigureMember(task.Task):
+    """Configure a member with all that the load balancer has, or fail."""
+
+    default_provides = compat_cluster.AMPHORAE
+
+    def execute(self, cluster_id, owner, member_id, old_member_id=None):
+        """Configure it for the slot that it has, or is to take over.
+
+        :returns: a list with a dict of its amphora.
+        """
+        work = tasks.get_work(cluster_id, owner)
+        member = member_repo.get(work.engine, member_id)
+        old = old_member_id and member_repo.get(work.engine, old_member_id)
+        members.configure(work, member_id, (old or member).slot)
+        return distribution.describe([member_repo.get(work.engine,
+                                                      member_id)])
+
+
+class TakeOverSlot(task.Task):
+    """Give a member the slot of the member that it replaces.
+
+    The old member keeps its connections until housekeeping deletes it.
+    """
+
+    def execute(self, cluster_id, owner, member_id, old_member_id):
+        work = tasks.get_work(cluster_id, owner)
+        work.look()
+        if not member_repo.take_over_slot(work.engine, member_id,
+                                          old_member_id,
+                                          order=member_repo.REPLACE):
+            raise exceptions.NotPossible(
+                f'Member {old_member_id} of cluster {cluster_id} has no '
+                f'slot any more that another one could take.')
+
+
+class StandBy(task.Task):
+    """Make a configured member a standby."""
+
+    def execute(self, cluster_id, owner, member_id):
+        work = tasks.get_work(cluster_id, owner)
+        work.look()
+        if not member_repo.set_state(
+                work.engine, member_id,
+                (member_repo.BUILDING, member_repo.DRAINING),
+                member_repo.STANDBY):
+            raise exceptions.NotPossible(
+                f'Member {member_id} of cluster {cluster_id} cannot stand '
+                f'by: it has failed, or is gone.')
 
 
 def _get_subflow(name, is_deletion=False):
@@ -144,9 +239,9 @@ def get_add_member_flow(is_claimed=False):
     Building it needs no lock, configuring and registering it does.
     """
     flow = linear_flow.Flow(f'{PREFIX}-add-member')
-    flow.add(*_claim(is_claimed), member_tasks.AddMember(has_slot=True),
-             member_tasks.BuildMember(), tasks.LockLoadBalancer(),
-             member_tasks.ConfigureMember(),
+    flow.add(*_claim(is_claimed), AddMember(has_slot=True),
+             BuildMember(), tasks.LockLoadBalancer(),
+             ConfigureMember(),
              *_get_subflow('register_amphorae'),
              tasks.UnlockLoadBalancer())
     return _release(flow, is_claimed)
@@ -161,12 +256,12 @@ def get_replace_member_flow(is_claimed=False, is_locked=False):
     :param is_locked: whether the load balancer is locked, and stays so.
     """
     flow = linear_flow.Flow(f'{PREFIX}-replace-member')
-    flow.add(*_claim(is_claimed), member_tasks.AddMember(has_slot=False),
-             member_tasks.BuildMember())
+    flow.add(*_claim(is_claimed), AddMember(has_slot=False),
+             BuildMember())
     if not is_locked:
         flow.add(tasks.LockLoadBalancer())
-    flow.add(member_tasks.ConfigureMember(
-        requires=(tasks.OLD_MEMBER_ID,)), member_tasks.TakeOverSlot(),
+    flow.add(ConfigureMember(
+        requires=(tasks.OLD_MEMBER_ID,)), TakeOverSlot(),
         *_get_subflow('register_amphorae'))
     if not is_locked:
         flow.add(tasks.UnlockLoadBalancer())
@@ -180,7 +275,7 @@ def get_configure_member_flow(is_claimed=False):
     """
     flow = linear_flow.Flow(f'{PREFIX}-configure-member')
     flow.add(*_claim(is_claimed), tasks.LockLoadBalancer(),
-             member_tasks.ConfigureMember(),
+             ConfigureMember(),
              *_get_subflow('register_amphorae'),
              tasks.UnlockLoadBalancer())
     return _release(flow, is_claimed)
@@ -189,8 +284,8 @@ def get_configure_member_flow(is_claimed=False):
 def get_build_standby_flow(is_claimed=False):
     """Build a standby."""
     flow = linear_flow.Flow(f'{PREFIX}-build-standby')
-    flow.add(*_claim(is_claimed), member_tasks.AddMember(has_slot=False),
-             member_tasks.BuildMember(), *_get_waiting())
+    flow.add(*_claim(is_claimed), AddMember(has_slot=False),
+             BuildMember(), *_get_waiting())
     return _release(flow, is_claimed)
 
 
@@ -206,8 +301,8 @@ def get_stand_by_flow(is_claimed=False):
 
 def _get_waiting():
     # Distributors are told because they still know a drained member.
-    return [tasks.LockLoadBalancer(), member_tasks.ConfigureMember(),
-            member_tasks.StandBy(), tasks.TellDistributors(),
+    return [tasks.LockLoadBalancer(), ConfigureMember(),
+            StandBy(), tasks.TellDistributors(),
             tasks.UnlockLoadBalancer()]
 
 

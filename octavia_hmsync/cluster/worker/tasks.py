@@ -2,7 +2,7 @@
 
 """Tasks for the flows of clusters, where Octavia has none.
 
-Tasks for single members are in octavia_hmsync.cluster.worker.member_tasks.
+Tasks for single members are in octavia_hmsync.cluster.worker.flows.
 
 Each task reads what it needs from the database, so that any process can run a
 flow again from its beginning. No task undoes anything once another process

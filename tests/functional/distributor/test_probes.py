@@ -13,7 +13,6 @@ import time
 import fixtures
 from oslotest import base
 
-from octavia_hmsync.distributor import claim_frames
 from octavia_hmsync.distributor import claims
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import frames
@@ -542,9 +541,9 @@ class TestLooks(base.BaseTestCase):
         tap = self.useFixture(raw.Tap(self.members[1]))
         frame, _ = frames.make_announcements(fabric.VIP, self.members[1].mac)
         heard = []
-        read = claim_frames.read
+        read = claims.read_claim
         self.useFixture(fixtures.MonkeyPatch(
-            'octavia_hmsync.distributor.claim_frames.read',
+            'octavia_hmsync.distributor.claims.read_claim',
             lambda frame: heard.append(frame) or read(frame)))
         for _ in range(3000):
             tap.send(frame)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oslotest import base
 
-from octavia_hmsync.distributor import claim_frames
+from octavia_hmsync.distributor import claims
 from octavia_hmsync.distributor.ovs import frames
 
 MAC = 'fa:16:3e:00:00:01'
@@ -16,10 +16,10 @@ class TestRead(base.BaseTestCase):
     def test_announcements(self):
         for address in ('10.0.0.5', 'fd00::5'):
             for frame in frames.make_announcements(address, MAC):
-                self.assertEqual((MAC, address), claim_frames.read(frame))
+                self.assertEqual((MAC, address), claims.read_claim(frame))
                 # As long as it has to be, and with more after it.
                 self.assertEqual((MAC, address),
-                                 claim_frames.read(frame + SIXTY))
+                                 claims.read_claim(frame + SIXTY))
 
     def test_others(self):
         """A solicitation, what is no ICMPv6, another protocol."""
@@ -27,16 +27,16 @@ class TestRead(base.BaseTestCase):
         for at, value in ((54, 135), (20, 6), (13, 0xdc)):
             other = bytearray(frame)
             other[at] = value
-            self.assertIsNone(claim_frames.read(bytes(other)))
+            self.assertIsNone(claims.read_claim(bytes(other)))
 
     def test_cut(self):
         for address in ('10.0.0.5', 'fd00::5'):
             frame = frames.make_announcements(address, MAC)[0]
             last = {'10.0.0.5': 42, 'fd00::5': 78}[address]
             for length in range(last):
-                self.assertIsNone(claim_frames.read(frame[:length]))
-            self.assertEqual((MAC, address), claim_frames.read(frame[:last]))
+                self.assertIsNone(claims.read_claim(frame[:length]))
+            self.assertEqual((MAC, address), claims.read_claim(frame[:last]))
 
     @given(st.binary(max_size=150))
     def test_any(self, frame):
-        claim_frames.read(frame)
+        claims.read_claim(frame)

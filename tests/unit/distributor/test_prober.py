@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavia_hmsync.distributor import claims
-from octavia_hmsync.distributor import losses
 from octavia_hmsync.distributor.ovs import frames
 from octavia_hmsync.distributor import probe_frames
 from octavia_hmsync.distributor import probe_results as results_
@@ -174,7 +173,7 @@ class ProbedVipTestCase(base.TestCase):
         self.subject = probed_vip.ProbedVip(
             VIP_IDS[0], self.results, 1, 2, self.now,
             lambda vip_id: self.announced.append((self.now, vip_id)),
-            losses.Losses(lambda: self.network.lost, 1,
+            prober.Losses(lambda: self.network.lost, 1,
                           lambda: self.now).are_recent,
             lambda *args: self.left.append(args), self.patience)
 

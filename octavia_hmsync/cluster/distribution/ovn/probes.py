@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Records what OVN sees of members, as soon as it sees it."""
+"""Records the results of OVN's probes, from its southbound database.
+"""
 
+from collections import abc
+import ipaddress
 import threading
 
 from oslo_log import log as logging
 
 from octavia_hmsync.cluster.db import member_probe as probe_repo
-from octavia_hmsync.cluster.distribution.ovn import southbound as southbound_
+from octavia_hmsync.cluster.distribution.ovn import connections
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 from octavia_hmsync import periodic
@@ -18,6 +21,48 @@ LOG = logging.getLogger(__name__)
 # Octavia is used only after a change.
 _INTERVAL = 0.5
 _PAUSE = 5
+
+_STATES = {'online': probe_repo.UP, 'offline': probe_repo.DOWN}
+
+
+def judge(statuses: abc.Iterable[str]) -> probe_repo.Result | None:
+    """Return the Result of a member from the statuses of its ports. Pure.
+
+    :param statuses: as OVN has them; empty if it has not probed yet.
+    :returns: UP if one port answers; None if nothing is known.
+    """
+    states = {_STATES[status] for status in statuses if status in _STATES}
+    if probe_repo.UP in states:
+        return probe_repo.Result(probe_repo.UP)
+    if states:
+        return probe_repo.Result(
+            probe_repo.DOWN, 'OVN gets no answer from any of its listeners')
+    return None
+
+
+class Southbound:
+    """Reads the results of OVN's probes. Threads may share it."""
+
+    def __init__(self, conf):
+        self._conf = conf
+
+    def read(self):
+        """Return {(port, address): statuses} of all that OVN probes.
+
+        :raises DistributorUnreachable: if the database does not answer.
+        """
+        database = connections.connect(self._conf, connections.SOUTHBOUND)
+        if not connections.is_connected(database):
+            raise connections.unreachable(
+                connections.SOUTHBOUND, connections.get_remote(
+                    self._conf, connections.SOUTHBOUND),
+                'the connection is lost')
+        found: dict[tuple[str, str], list[str]] = {}
+        with database.ovsdb_connection.lock:
+            for row in database.tables['Service_Monitor'].rows.values():
+                key = row.logical_port, str(ipaddress.ip_address(row.ip))
+                found.setdefault(key, []).extend(row.status)
+        return found
 
 
 class OVNProbeWatch:
@@ -89,7 +134,7 @@ class OVNProbeWatch:
         dead = self._balancers.on_dead_nodes
         for applied, _addresses in self._balancers.get_applied().values():
             for port_id, member_id in applied.members.items():
-                result = southbound_.judge(statuses.get(port_id, ()))
+                result = judge(statuses.get(port_id, ()))
                 if result is not None and member_id in dead:
                     # The last probe of a dead node does not count.
                     result = probe_repo.Result(
@@ -114,5 +159,5 @@ class OVNProbeWatch:
 
 def make(conf, engine, balancers, wake):
     """Make the OVNProbeWatch of a process."""
-    return OVNProbeWatch(engine, balancers, southbound_.Southbound(conf),
+    return OVNProbeWatch(engine, balancers, Southbound(conf),
                          wake)

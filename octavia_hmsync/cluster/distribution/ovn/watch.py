@@ -3,7 +3,10 @@
 """Watches whether OVN has what rows say.
 
 Networks, routers and floating IPs change without a notification to the
-plugin: this follows them.
+plugin: this follows them. Nor does OVN show that a node is dead: the node of a
+member probes its front end, so its last result stays in OVN when the node
+dies. Neutron knows whether the ovn-controller of a node still answers OVN; it
+is asked only about silent members.
 """
 
 import time
@@ -15,14 +18,15 @@ from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import due as due_repo
 from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync.cluster.db import member_facts as facts_repo
+from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.distribution import distributor_status
 from octavia_hmsync.cluster.distribution import distributor_watch
 from octavia_hmsync.cluster.distribution import member_facts
 from octavia_hmsync.cluster.distribution.ovn import balancers as balancers_
-from octavia_hmsync.cluster.distribution.ovn import nodes
 from octavia_hmsync.cluster.distribution import port_watch
 from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync import exceptions
+from octavia_hmsync import periodic
 
 LOG = logging.getLogger(__name__)
 
@@ -32,10 +36,63 @@ _AT_ONCE = 4
 _RARELY = 60
 # Clusters that each round reads without a reason, in turn.
 _PAGE = 100
-# Seconds for which a changed cluster is read. A process that has not
-# run for half of that reads all clusters, as it may have missed a
-# change.
+# Seconds for which a changed cluster is read. A process that has not run for
+# half of that reads all clusters, as it may have missed a change.
 _RECENT = 120
+# Seconds between two questions about nodes.
+_NODES_INTERVAL = 10
+# Members that Neutron is asked about at a time: each takes two requests.
+_NODES_AT_ONCE = 8
+
+
+class Nodes:
+    """Checks the nodes of members.
+
+    :param clock: returns seconds.
+    """
+
+    def __init__(self, engine, balancers, clock=time.monotonic):
+        self._engine = engine
+        self._balancers = balancers
+        self._clock = clock
+        self._checked: float | None = None
+        # The last member that was asked about.
+        self._after = ''
+
+    def run_once(self):
+        """Record the members on dead nodes in Balancers.on_dead_nodes."""
+        now = self._clock()
+        if self._checked is not None and now - self._checked < _NODES_INTERVAL:
+            return
+        self._checked = now
+        silent = {member_id for member_id, result
+                  in probe_repo.get_of_observer(
+                      self._engine, probe_repo.HEARTBEATS).items()
+                  if result.state == probe_repo.DOWN}
+        ports = {member_id: port_id
+                 for applied, _ in self._balancers.get_applied().values()
+                 for port_id, member_id in applied.members.items()
+                 if member_id in silent}
+        # Members that are not asked about now keep their result.
+        found = {member_id: host for member_id, host
+                 in self._balancers.on_dead_nodes.items()
+                 if member_id in ports}
+        problem = None
+        for member_id in sorted(ports, key=lambda each: (
+                each <= self._after, each))[:_NODES_AT_ONCE]:
+            self._after = member_id
+            try:
+                host = self._balancers.ports.find_dead_node(ports[member_id])
+            except (exceptions.CloudUnavailable,
+                    exceptions.CloudRefused) as e:
+                problem = f'Nodes of silent members were not checked: {e}'
+                found = {}
+                break
+            found.pop(member_id, None)
+            if host is not None:
+                found[member_id] = host
+        periodic.note_problem(self, problem)
+        self._balancers.on_dead_nodes = found
 
 
 class _Silent:
@@ -67,7 +124,7 @@ class OVNWatch:
         self._balancers = balancers
         self._clock = clock
         self._heartbeat_interval = heartbeat_interval
-        self._nodes = nodes.Nodes(engine, balancers, clock)
+        self._nodes = Nodes(engine, balancers, clock)
         self._ports = port_watch.PortWatch(engine, balancers.ports,
                                            balancers.add)
         self._swept: float | None = None

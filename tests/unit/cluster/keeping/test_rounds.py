@@ -5,7 +5,7 @@
 import fixtures
 
 from octavia_hmsync.cluster.db import due as due_repo
-from octavia_hmsync.cluster.keeping import rounds as cluster_rounds
+from octavia_hmsync.cluster.keeping import keeper
 from tests.unit import base
 
 NUMBER = 250
@@ -23,7 +23,7 @@ class TestRounds(base.TestCase):
         for function in (self.get_due, self.get_candidates, self.get_page):
             self.useFixture(fixtures.MockPatchObject(
                 due_repo, function.__name__, function))
-        self.rounds = cluster_rounds.Rounds(None, lambda: self.now)
+        self.rounds = keeper.Rounds(None, lambda: self.now)
 
     def get_due(self, _engine, among=None):
         self.looked.append(among)

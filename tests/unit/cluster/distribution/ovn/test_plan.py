@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.distribution.ovn import places
 from octavia_hmsync.cluster.distribution.ovn import plan
-from octavia_hmsync.cluster.distribution.ovn import southbound
+from octavia_hmsync.cluster.distribution.ovn import probes
 from tests.unit import base
 
 ONE = plan.Backend('m1', 'p1', ('192.0.2.10', 'fd00::10'))
@@ -143,7 +143,7 @@ class TestJudge(base.TestCase):
                 ((), None), (('error',), None), (('online',), 'UP'),
                 (('offline', 'online'), 'UP'), (('offline',), 'DOWN'),
                 (('offline', 'error'), 'DOWN')):
-            look = southbound.judge(statuses)
+            look = probes.judge(statuses)
             self.assertEqual(wanted, look and look.state, statuses)
             self.assertEqual(wanted == probe_repo.DOWN,
                              bool(look and look.error))
