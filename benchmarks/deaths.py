@@ -27,9 +27,9 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import member_probe as probe_repo
-from octavia_hmsync.cluster.distribution import distributors as ovs_backend
+from octavia_hmsync.cluster.distribution.ovs import distributors as ovs_backend
+from octavia_hmsync.cluster.distribution.ovs import vips as cluster_vips
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
-from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import schema

@@ -26,7 +26,7 @@ from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import due as due_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import member_probe as probe_repo
-from octavia_hmsync.cluster.distribution import documents
+from octavia_hmsync.cluster.distribution.ovs import documents
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
 from octavia_hmsync.cluster.keeping import keeper
 from octavia_hmsync.db import models

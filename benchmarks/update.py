@@ -21,7 +21,7 @@ from sqlalchemy import pool
 from benchmarks import report
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.distribution import distributors
+from octavia_hmsync.cluster.distribution.ovs import distributors
 from octavia_hmsync.cluster.members import newcomer
 from octavia_hmsync.cluster.members import update
 from octavia_hmsync import compat

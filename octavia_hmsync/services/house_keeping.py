@@ -5,7 +5,7 @@
 import functools
 
 from octavia_hmsync.cluster import announcer as cluster_announcer
-from octavia_hmsync.cluster.distribution import traffic
+from octavia_hmsync.cluster.distribution.ovs import traffic
 from octavia_hmsync.cluster import figures as cluster_figures
 from octavia_hmsync.cluster import image_replacement
 from octavia_hmsync.cluster.keeping import threads as cluster_threads

@@ -4,9 +4,9 @@
 
 import fixtures
 
-from octavia_hmsync.cluster.distribution import distributor_watch
-from octavia_hmsync.cluster.distribution import distributors as ovs_backend
-from octavia_hmsync.cluster.distribution import vips as cluster_vips
+from octavia_hmsync.cluster.distribution.ovs import distributor_watch
+from octavia_hmsync.cluster.distribution.ovs import distributors as ovs_backend
+from octavia_hmsync.cluster.distribution.ovs import vips as cluster_vips
 from octavia_hmsync import exceptions
 from tests.cloud import certificates
 from tests.cloud import distributor

@@ -17,7 +17,7 @@ from oslo_config import fixture as config_fixture
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.distribution import distributors
+from octavia_hmsync.cluster.distribution.ovs import distributors
 from octavia_hmsync.cluster.members import newcomer
 from octavia_hmsync.cluster.members import ticket_rotation
 from octavia_hmsync.cluster.members import update

@@ -10,8 +10,8 @@ import types
 from oslo_config import cfg
 
 from octavia_hmsync.cluster.api import vip_network
-from octavia_hmsync.cluster.distribution import floating_ips
 from octavia_hmsync.cluster.distribution.ovn import nat
+from octavia_hmsync.cluster.distribution.ovs import floating_ips
 from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.conf import ovn as ovn_conf
 from tests.cloud.compute import node_fabric

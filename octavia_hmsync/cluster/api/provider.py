@@ -19,7 +19,7 @@ from octavia_hmsync.cluster.api import readiness
 from octavia_hmsync.cluster.api import topics
 from octavia_hmsync.cluster.api import vip_network
 from octavia_hmsync.cluster.distribution import backends
-from octavia_hmsync.cluster.distribution import floating_ips
+from octavia_hmsync.cluster.distribution.ovs import floating_ips
 from octavia_hmsync.cluster.rules import flavor as flavors
 from octavia_hmsync.cluster.rules import places
 from octavia_hmsync.cluster.rules import sizes

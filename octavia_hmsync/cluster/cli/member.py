@@ -53,7 +53,7 @@ class ListMembers(base.ListCommand):
         if not parsed_args.traffic:
             return super().take_action(parsed_args)
         # Imported late: it imports much, which takes a moment.
-        from octavia_hmsync.cluster.distribution import traffic
+        from octavia_hmsync.cluster.distribution.ovs import traffic
 
         conf, engine = self.open_database(with_octavia=True)
         members = self._find(engine, parsed_args)

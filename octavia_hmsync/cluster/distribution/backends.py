@@ -2,11 +2,12 @@
 
 """Chooses what distributes, by ``[controller_worker] distributor_driver``.
 
-driver_base, the update of members and housekeeping use: apply(), and of VIPs
-sync(), add() and remove().
+See backend.Backend for what each of them does.
 """
 
 import weakref
+
+from octavia_hmsync.cluster.distribution import backend
 
 OVS_DRIVER = 'hmsync_ovs'
 OVN_DRIVER = 'hmsync_ovn'
@@ -37,20 +38,17 @@ def find_problem(conf):
             f'of all controllers.')
 
 
-def make(conf, engine):
-    """Make what tells distributors.
-
-    :returns: a distributors.Distributors, or an ovn.balancers.Balancers.
-    """
+def make(conf, engine) -> backend.Backend:
+    """Make the backend that the option names."""
     # Imported late: both import large libraries.
     if is_ovn(conf):
-        from octavia_hmsync.cluster.distribution.ovn import balancers
-        return balancers.Balancers(conf, engine)
-    from octavia_hmsync.cluster.distribution import distributors
-    return distributors.Distributors(conf, engine)
+        from octavia_hmsync.cluster.distribution.ovn import backend as ovn
+        return ovn.OVNBackend(conf, engine)
+    from octavia_hmsync.cluster.distribution.ovs import backend as ovs
+    return ovs.OVSBackend(conf, engine)
 
 
-def get_distributors():
+def get():
     """Return the result of make() for this process.
 
     :raises DatabaseUnavailable: if the database URL cannot be used.
@@ -63,44 +61,3 @@ def get_distributors():
         found = _instances.setdefault(
             context, make(context.conf, context.engine))
     return found
-
-
-def get_vips(conf, engine, distributors):
-    """Return what puts VIPs on distributors.
-
-    :param distributors: from make().
-    :returns: a vips.VIPs, or the ovn.balancers.Balancers itself.
-    """
-    if is_ovn(conf):
-        return distributors
-    from octavia_hmsync.cluster.distribution import vips
-    return vips.VIPs(conf, engine, distributors)
-
-
-def make_watch(conf, engine, distributors):
-    """Make what checks distributors, each time its run_once() is called.
-
-    :param distributors: from make().
-    :returns: a distributor_watch.DistributorWatch, or an ovn.watch.OVNWatch.
-    """
-    if is_ovn(conf):
-        from octavia_hmsync.cluster.distribution.ovn import watch
-        return watch.make(conf, engine, distributors)
-    from octavia_hmsync.cluster.distribution import distributor_watch
-    from octavia_hmsync.cluster.distribution import floating_ips
-    return distributor_watch.make(conf, engine, distributors,
-                                  floating_ips.make(conf, engine))
-
-
-def make_probe_watch(conf, engine, distributors, wake):
-    """Make what records the results of probes of members.
-
-    :param distributors: from make().
-    :param wake: called without arguments when something changed.
-    :returns: a probe_watch.ProbeWatch, or an ovn.probes.OVNProbeWatch.
-    """
-    if is_ovn(conf):
-        from octavia_hmsync.cluster.distribution.ovn import probes
-        return probes.make(conf, engine, distributors, wake)
-    from octavia_hmsync.cluster.distribution import probe_watch
-    return probe_watch.make(distributors, engine, wake)

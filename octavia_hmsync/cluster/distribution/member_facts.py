@@ -7,6 +7,7 @@ members that drain.
 """
 
 from collections import abc
+import math
 import typing
 
 from oslo_log import log as logging
@@ -23,6 +24,9 @@ LOG = logging.getLogger(__name__)
 
 # The largest value of a column.
 _MOST = 2 ** 31 - 1
+# How often haproxy waits for a member of a pool: in the queue, and for it to
+# take a connection, with three more tries.
+_CONNECTS = 5
 # Seconds by which clocks may differ, and in which a connection may begin.
 _MARGIN = 2
 
@@ -57,6 +61,31 @@ def parse_ports(text: str | None) -> set[int]:
     return {int(port) for port in (text or '').split(',') if port}
 
 
+def get_idle_timeout(listeners: abc.Iterable[typing.Any]) -> int:
+    """Return for how many seconds a connection may be silent at most. Pure.
+
+    haproxy closes a connection that is silent on both sides for longer. A
+    client waits for an answer through the queue, four attempts to connect to
+    a member of the pool, and the answer of that member.
+
+    :param listeners: Octavia's data models of them.
+    """
+    return max((_get_idle_timeout(listener) for listener in listeners),
+               default=0)
+
+
+def _get_idle_timeout(listener: typing.Any) -> int:
+    own = (listener.timeout_client_data, listener.timeout_member_connect,
+           listener.timeout_member_data)
+    if not all(own):
+        # Octavia's default, or without end.
+        return _MOST
+    client, connect, member = own
+    longest = max(client, (listener.timeout_tcp_inspect or 0) +
+                  _CONNECTS * connect + member)
+    return int(min(math.ceil(longest / 1000), _MOST))
+
+
 def record_ports(engine: typing.Any) -> int:
     """Correct the recorded ports at which distributors probe members.
 
@@ -82,7 +111,7 @@ def count_connections(
     member, the distributor reports the connections that it remembers: each
     that has had a packet since, until two minutes after its end. 0 is
     recorded only when neither has any, and when a connection that was silent
-    all the time would have timed out, see documents.get_idle_timeout().
+    all the time would have timed out, see get_idle_timeout().
 
     :param client_of: returns the client for the URL of a distributor.
     :param interval: seconds between two heartbeats.

@@ -18,7 +18,6 @@ from oslo_log import log as logging
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
@@ -78,6 +77,20 @@ def _may_send(pairs: abc.Iterable[str], address: str) -> bool:
                for pair in pairs)
 
 
+def forget_gone(engine, vips, ports):
+    """Forget ports that Neutron has lost, so that they are created again.
+
+    :param ports: what ports.Ports.read() returns.
+    """
+    for vip in vips:
+        if vip.port_id and vip.port_id not in ports and vip_repo.set_port(
+                engine, vip.id, None, None):
+            LOG.warning('The port %s of the distributor %s for the cluster '
+                        '%s is gone from Neutron, and is created again. See '
+                        'who has deleted it.', vip.port_id,
+                        vip.distributor_name, vip.cluster_id)
+
+
 class PortWatch:
     """Checks all ports of clusters, each time run_once() is called.
 
@@ -107,7 +120,7 @@ class PortWatch:
             *(vip.port_id for vip in vips if vip.port_id),
             *(front.port_id for front in fronts), *vip_ports.values()})
         self._check_vips(vip_ports, ports)
-        cluster_vips.forget_gone(self._engine, vips, ports)
+        forget_gone(self._engine, vips, ports)
         without = {vip.cluster_id for vip in vips
                    if vip.port_id not in ports}
         wrong = {vip.cluster_id for vip in vips

@@ -11,8 +11,8 @@ from oslo_utils import uuidutils
 
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import instance as booted_repo
-from octavia_hmsync.cluster.distribution import distributors as distributors_
-from octavia_hmsync.cluster.distribution import vips
+from octavia_hmsync.cluster.distribution.ovs import distributors as ovs
+from octavia_hmsync.cluster.distribution.ovs import vips
 from octavia_hmsync.cluster.instances import cloud as instance_cloud
 from octavia_hmsync.cluster.instances import flow as instance_flow
 from octavia_hmsync.cluster.instances import instances
@@ -190,5 +190,5 @@ def make(conf, engine):
     """Make an InstanceKeeper."""
     return InstanceKeeper(instance_flow.Site(
         conf, engine, instance_cloud.InstanceCloud(conf),
-        lambda url: distributors_.make_client(conf, url),
+        lambda url: ovs.make_client(conf, url),
         instance_flow.make_claims(engine, conf.host)))

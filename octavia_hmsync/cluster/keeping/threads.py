@@ -67,15 +67,11 @@ class ClusterThreads:
 
     @functools.cached_property
     def _distributor_watch(self):
-        return backends.make_watch(
-            self._conf, work.get_context().engine,
-            backends.get_distributors())
+        return backends.get().make_watch()
 
     @functools.cached_property
     def _probe_watch(self):
-        return backends.make_probe_watch(
-            self._conf, work.get_context().engine,
-            backends.get_distributors(), self.wake)
+        return backends.get().make_probe_watch(self.wake)
 
     @functools.cached_property
     def _ticket_rotation(self):

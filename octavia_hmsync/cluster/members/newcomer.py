@@ -13,7 +13,7 @@ from octavia_hmsync.amphora import listeners as listener_rules
 from octavia_hmsync.amphora import telling
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.distribution import documents
+from octavia_hmsync.cluster.distribution import member_facts
 from octavia_hmsync.cluster.members import own as own_
 from octavia_hmsync.cluster.members import plans as plans_
 from octavia_hmsync.cluster.members import roster
@@ -75,7 +75,7 @@ class Newcomer:
                 return
             member_repo.raise_idle_timeout(
                 self._engine, cluster.id,
-                documents.get_idle_timeout(load_balancer.listeners))
+                member_facts.get_idle_timeout(load_balancer.listeners))
             vip = self._render_vip(load_balancer, amphora, subject, network)
             self._tell(amphora, lambda _facts: vip, needs_facts=False)
             if load_balancer.listeners:

@@ -13,7 +13,6 @@ from octavia_hmsync.amphora import telling
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.distribution import backends
-from octavia_hmsync.cluster.distribution import documents
 from octavia_hmsync.cluster.distribution import member_facts
 from octavia_hmsync.cluster.members import newcomer
 from octavia_hmsync.cluster.members import plans as plans_
@@ -42,7 +41,7 @@ class Updater:
         self._engine = engine
         self._seconds = conf[cluster_conf.GROUP].update_timeout
         self._client = agent_client.RestAgentClient(conf)
-        self._distributors = backends.make(conf, engine)
+        self._backend = backends.make(conf, engine)
 
     def update(self, load_balancer):
         """Give all members the listeners of their load balancer.
@@ -101,7 +100,7 @@ class Updater:
         The members have taken the change: it has not failed.
         """
         try:
-            self._distributors.apply(cluster.id)
+            self._backend.apply(cluster.id)
         except exceptions.HMSyncException as e:
             LOG.info('Cluster %s: its distributors are told later: %s',
                      cluster.id, e)
@@ -156,7 +155,7 @@ class Updater:
         if plans is not None:
             member_repo.raise_idle_timeout(
                 self._engine, cluster.id,
-                documents.get_idle_timeout(load_balancer.listeners))
+                member_facts.get_idle_timeout(load_balancer.listeners))
             tried, refusals = self._try(load_balancer, cluster, told, targets,
                                         plans.get_served())
             failures.update(refusals)
@@ -247,7 +246,7 @@ class Updater:
                 self._engine, member_id, (member_repo.ACTIVE,),
                 member_repo.DRAINING, error=failures[member_id])
         if is_drained:
-            self._distributors.apply(cluster.id)
+            self._backend.apply(cluster.id)
 
     # One amphora
 

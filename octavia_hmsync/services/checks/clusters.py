@@ -170,7 +170,7 @@ def _find_missing_options(conf):
 
 def _get_wanted(conf, engine):
     """Return all distributors that are wanted, by name."""
-    from octavia_hmsync.cluster.distribution import vips
+    from octavia_hmsync.cluster.distribution.ovs import vips
 
     return [cluster_conf.Distributor(name, url) for name, url
             in sorted(vips.get_wanted(conf, engine).items())]
@@ -196,8 +196,8 @@ def _check_ovn(conf):
 
 def _find_floating_ips(conf):
     """Tell whether floating IPs of clusters do not work, as a list."""
-    from octavia_hmsync.cluster.distribution import floating_ips
     from octavia_hmsync.cluster.distribution.ovn import nat
+    from octavia_hmsync.cluster.distribution.ovs import floating_ips
 
     if not nat.is_known(conf):
         return []
@@ -218,7 +218,7 @@ def _ask(conf, wanted):
     """
     # Imported late: it is slow.
     from octavia_hmsync.cluster.distribution import distributor_status
-    from octavia_hmsync.cluster.distribution import distributors
+    from octavia_hmsync.cluster.distribution.ovs import distributors
 
     def ask(one):
         try:

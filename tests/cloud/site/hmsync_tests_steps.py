@@ -88,7 +88,7 @@ _STEPS = {
     'octavia_hmsync.cluster.members.members': {
         name: (_named(f'member {name}'), RuntimeError, _of_work)
         for name in ('build', 'configure', 'remove')},
-    'octavia_hmsync.cluster.distribution.distributors': {
+    'octavia_hmsync.cluster.distribution.ovs.distributors': {
         'Distributors.apply': (_named('tell distributors'), RuntimeError,
                                _second),
         '_put': (lambda client, *_: f'tell {client.url}', RuntimeError,

@@ -5,10 +5,10 @@
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.distribution import distributor_watch
-from octavia_hmsync.cluster.distribution import distributors as ovs_backend
+from octavia_hmsync.cluster.distribution.ovs import distributor_watch
+from octavia_hmsync.cluster.distribution.ovs import distributors as ovs_backend
+from octavia_hmsync.cluster.distribution.ovs import vips as cluster_vips
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
-from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor import probe_results
 from octavia_hmsync import exceptions

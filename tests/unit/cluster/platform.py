@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import instance as booted_repo
-from octavia_hmsync.cluster.distribution import vips
+from octavia_hmsync.cluster.distribution.ovs import vips
 from octavia_hmsync.cluster.instances import data as instance_data
 from octavia_hmsync.cluster.instances import flow as instance_flow
 from octavia_hmsync.cluster.instances import keeper as instance_keeper

@@ -45,4 +45,4 @@ class TestOfThisProcess(base.TestCase):
                                                  lambda: context))
         self.useFixture(fixtures.MockPatchObject(backends, 'make',
                                                  self.make))
-        self.run_at_once(backends.get_distributors)
+        self.run_at_once(backends.get)

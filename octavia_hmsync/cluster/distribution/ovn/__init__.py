@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Distributors without a machine: OVN spreads connections over members."""
+"""Load balancers of OVN, told by its northbound database."""

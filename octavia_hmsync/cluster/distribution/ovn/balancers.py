@@ -18,7 +18,7 @@ from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import vip as addresses_repo
-from octavia_hmsync.cluster.distribution import distributors
+from octavia_hmsync.cluster.distribution import backend
 from octavia_hmsync.cluster.distribution.ovn import connections
 from octavia_hmsync.cluster.distribution.ovn import northbound as northbound_
 from octavia_hmsync.cluster.distribution.ovn import places as places_
@@ -100,7 +100,7 @@ class Balancers:
     def add(self, cluster_id):
         """Make OVN answer for the VIP of a cluster.
 
-        :returns: a distributors.Outcome.
+        :returns: a backend.Outcome.
         :raises NotPossible: if its network cannot have it, and why.
         :raises DistributorUnreachable: if OVN does not answer.
         :raises CloudUnavailable: if Neutron does not answer.
@@ -152,7 +152,7 @@ class Balancers:
     def apply(self, cluster_id):
         """Tell OVN what the rows of a cluster say.
 
-        :returns: a distributors.Outcome.
+        :returns: a backend.Outcome.
         :raises UnknownCluster: if it is gone.
         :raises NoDistributor: if OVN did not take it; rows stay as they are,
                                and housekeeping goes on.
@@ -181,7 +181,7 @@ class Balancers:
                     f'OVN did not take the configuration of the cluster '
                     f'{cluster_id}: {e} Traffic goes on as before.') from e
             self._record(cluster, vip, problem)
-            return distributors.Outcome(
+            return backend.Outcome(
                 cluster.version, NAME, {NAME: problem} if problem else {})
         raise exceptions.NoDistributor(
             f'OVN did not take the configuration of the cluster '

@@ -19,8 +19,8 @@ from octavia_hmsync.cluster.db import due as due_repo
 from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync.cluster.db import member_facts as facts_repo
 from octavia_hmsync.cluster.db import member_probe as probe_repo
+from octavia_hmsync.cluster.distribution import backend
 from octavia_hmsync.cluster.distribution import distributor_status
-from octavia_hmsync.cluster.distribution import distributor_watch
 from octavia_hmsync.cluster.distribution import member_facts
 from octavia_hmsync.cluster.distribution.ovn import balancers as balancers_
 from octavia_hmsync.cluster.distribution import port_watch
@@ -140,7 +140,7 @@ class OVNWatch:
     def run_once(self):
         """Ask OVN, and tell it what it does not know.
 
-        :returns: a distributor_watch.Report.
+        :returns: a backend.Report.
         """
         row = self._balancers.sync()
         try:
@@ -148,11 +148,11 @@ class OVNWatch:
             there = self._balancers.northbound.list()
         except exceptions.DistributorError as e:
             self._recorder.record(row, distributor_status.Answer(str(e)))
-            return distributor_watch.Report({row.name: str(e)}, 0, {})
+            return backend.Report({row.name: str(e)}, 0, {})
         self._recorder.record(row, distributor_status.Answer())
         self._sweep(row, there)
         work = self._find_work(row, there, change != self._compared)
-        failed = distributor_watch.tell(self._balancers, work, _AT_ONCE)
+        failed = backend.tell(self._balancers, work, _AT_ONCE)
         self._failed = set(failed)
         self._compared = None if failed else change
         # Last, as Neutron may be slow.
@@ -160,7 +160,7 @@ class OVNWatch:
         self._check_ports()
         member_facts.count_connections(self._engine, _Silent,
                                        self._heartbeat_interval)
-        return distributor_watch.Report({}, len(work) - len(failed), failed)
+        return backend.Report({}, len(work) - len(failed), failed)
 
     def _check_ports(self):
         now = self._clock()

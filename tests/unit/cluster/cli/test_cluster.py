@@ -7,7 +7,7 @@ from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.distribution import backends
-from octavia_hmsync.cluster.distribution import traffic
+from octavia_hmsync.cluster.distribution.ovs import traffic
 from octavia_hmsync import exceptions
 from tests.db_cases.cluster import calls as cluster_calls
 from tests.unit.cli import base

@@ -11,10 +11,10 @@ from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync.cluster.distribution import distributor_status
-from octavia_hmsync.cluster.distribution import distributor_watch
-from octavia_hmsync.cluster.distribution import distributors as ovs_backend
+from octavia_hmsync.cluster.distribution.ovs import distributor_watch
+from octavia_hmsync.cluster.distribution.ovs import distributors as ovs_backend
+from octavia_hmsync.cluster.distribution.ovs import vips as cluster_vips
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
-from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync import compat
 from octavia_hmsync.db import models
 from octavia_hmsync import exceptions

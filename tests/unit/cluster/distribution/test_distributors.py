@@ -13,7 +13,7 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.distribution import switching
+from octavia_hmsync.cluster.distribution.ovs import switching
 from octavia_hmsync import exceptions
 from tests.cloud import waiting
 from tests.unit.cluster import distributors

@@ -9,9 +9,9 @@ import fixtures
 from oslo_config import cfg
 from werkzeug import serving
 
-from octavia_hmsync.cluster.distribution import distributor_watch
-from octavia_hmsync.cluster.distribution import distributors as ovs_backend
-from octavia_hmsync.cluster.distribution import vips as cluster_vips
+from octavia_hmsync.cluster.distribution.ovs import distributor_watch
+from octavia_hmsync.cluster.distribution.ovs import distributors as ovs_backend
+from octavia_hmsync.cluster.distribution.ovs import vips as cluster_vips
 from octavia_hmsync.distributor import api
 from octavia_hmsync.distributor import conf as distributor_conf
 from octavia_hmsync.distributor import probe_results

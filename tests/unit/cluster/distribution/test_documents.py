@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.distribution import documents
+from octavia_hmsync.cluster.distribution.ovs import documents
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import mapping
 from octavia_hmsync import exceptions

@@ -9,8 +9,8 @@ from taskflow import task
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.distribution import driver_base
-from octavia_hmsync.cluster.distribution import driver_ovs
+from octavia_hmsync.cluster.distribution import driver
+from octavia_hmsync.cluster.distribution.ovs import backend
 from octavia_hmsync.cluster import work
 from octavia_hmsync.compat import distributor as compat_distributor
 from octavia_hmsync import exceptions
@@ -41,9 +41,10 @@ class TestDriver(distributors.DistributorTestCase):
     def setUp(self):
         super().setUp()
         self.useFixture(fixtures.MockPatchObject(
-            driver_base, '_get_driver',
-            lambda: driver_base.Driver(self.conf, self.engine, self.subject)))
-        self.driver = driver_ovs.HMSyncOVSDriver()
+            driver, '_get_driver',
+            lambda: driver.Driver(self.engine, backend.OVSBackend(
+                self.conf, self.engine, self.subject))))
+        self.driver = driver.Distribution()
         self.cluster_id = self.add_cluster(members=0)
         self.cluster = cluster_repo.get(self.engine, self.cluster_id)
         self.store = {

@@ -2,8 +2,8 @@
 
 import fixtures
 
-from octavia_hmsync.cluster.distribution import floating_ips
 from octavia_hmsync.cluster.distribution.ovn import nat
+from octavia_hmsync.cluster.distribution.ovs import floating_ips
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
 from tests.unit.cluster import distributors

@@ -11,7 +11,7 @@ from octavia.network.drivers.neutron import allowed_address_pairs
 from openstack import exceptions as sdk_exc
 import requests
 
-from octavia_hmsync.cluster.distribution import peer_rules
+from octavia_hmsync.cluster.distribution.ovs import peer_rules
 from octavia_hmsync import exceptions
 from tests.unit import base
 

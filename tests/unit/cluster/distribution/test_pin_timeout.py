@@ -3,7 +3,8 @@
 import types
 
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.distribution import documents
+from octavia_hmsync.cluster.distribution import member_facts
+from octavia_hmsync.cluster.distribution.ovs import documents
 from tests.unit.cluster import distributors
 
 
@@ -60,7 +61,8 @@ class TestPinTimeout(distributors.DistributorTestCase):
                 (2 ** 31 - 1, make(), make(client=0)),
                 (2 ** 31 - 1, make(member=None)),
                 (2 ** 31 - 1, make(client=10 ** 15))):
-            self.assertEqual(expected, documents.get_idle_timeout(listeners))
+            self.assertEqual(expected,
+                             member_facts.get_idle_timeout(listeners))
 
     def choose(self, cluster_id):
         return documents.choose_pin_timeout(

@@ -19,7 +19,7 @@ from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.distribution import member_facts
-from octavia_hmsync.cluster.distribution import probe_watch
+from octavia_hmsync.cluster.distribution.ovs import probe_watch
 from octavia_hmsync.distributor import probe_results
 from octavia_hmsync import exceptions
 from tests.cloud import waiting

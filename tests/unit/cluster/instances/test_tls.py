@@ -9,7 +9,7 @@ import fixtures
 from werkzeug import serving
 
 from octavia_hmsync.cluster.db import instance as booted_repo
-from octavia_hmsync.cluster.distribution import distributors
+from octavia_hmsync.cluster.distribution.ovs import distributors
 from octavia_hmsync.cluster.instances import data as instance_data
 from octavia_hmsync.distributor import api
 from octavia_hmsync.distributor import client

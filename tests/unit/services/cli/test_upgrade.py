@@ -14,9 +14,9 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import instance as booted_repo
-from octavia_hmsync.cluster.distribution import distributors
 from octavia_hmsync.cluster.distribution.ovn import connections
 from octavia_hmsync.cluster.distribution.ovn import nat
+from octavia_hmsync.cluster.distribution.ovs import distributors
 from octavia_hmsync.db import models
 from octavia_hmsync import exceptions
 from octavia_hmsync.services.checks import agents

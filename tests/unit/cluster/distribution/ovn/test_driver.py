@@ -8,8 +8,8 @@ from taskflow.patterns import linear_flow
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.distribution import driver_base
-from octavia_hmsync.cluster.distribution import driver_ovn
+from octavia_hmsync.cluster.distribution import driver
+from octavia_hmsync.cluster.distribution.ovn import backend
 from octavia_hmsync import exceptions
 from tests.unit.cluster.distribution.ovn import fakes
 
@@ -21,10 +21,10 @@ class TestDriver(fakes.OVNTestCase):
         self.conf.set_override('distributor_driver', 'hmsync_ovn',
                                group='controller_worker')
         self.useFixture(fixtures.MockPatchObject(
-            driver_base, '_get_driver',
-            lambda: driver_base.Driver(self.conf, self.engine,
-                                       self.subject)))
-        self.driver = driver_ovn.HMSyncOVNDriver()
+            driver, '_get_driver',
+            lambda: driver.Driver(self.engine, backend.OVNBackend(
+                self.conf, self.engine, self.subject))))
+        self.driver = driver.Distribution()
         self.cluster_id = self.add_cluster(members=0)
 
     def run_subflow(self, *names, members=()):

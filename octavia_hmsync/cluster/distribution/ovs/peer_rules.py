@@ -16,7 +16,7 @@ from openstack import exceptions as sdk_exc
 from oslo_log import log as logging
 
 from octavia_hmsync import cloud
-from octavia_hmsync.cluster.distribution import documents
+from octavia_hmsync.cluster.distribution.ovs import documents
 from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)

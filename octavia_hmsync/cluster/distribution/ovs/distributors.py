@@ -17,9 +17,10 @@ from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import vip as addresses_repo
-from octavia_hmsync.cluster.distribution import documents
+from octavia_hmsync.cluster.distribution import backend
+from octavia_hmsync.cluster.distribution.ovs import documents
+from octavia_hmsync.cluster.distribution.ovs import switching
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
-from octavia_hmsync.cluster.distribution import switching
 from octavia_hmsync.cluster.managers import signs
 from octavia_hmsync.cluster.managers import situation
 from octavia_hmsync.cluster.rules import handover
@@ -35,21 +36,6 @@ LOG = logging.getLogger(__name__)
 _ATTEMPTS = 12
 # Seconds to wait for the others once the active one has answered.
 _GRACE = 2
-
-
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    """The result of telling the distributors of a cluster.
-
-    :param version: in force at the active one.
-    :param active: the name of the active one.
-    :param problems: {name: why} of others that lack it; housekeeping tells
-                     them.
-    """
-
-    version: int
-    active: str
-    problems: dict[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +100,7 @@ class Distributors:
 
         If the active one cannot be told, another one becomes active.
 
-        :returns: an Outcome: the active one took it.
+        :returns: a backend.Outcome: the active one took it.
         :raises UnknownCluster: if it is gone.
         :raises NoDistributor: if none took it; rows stay as they are, and
                                housekeeping goes on.
@@ -329,4 +315,5 @@ def _outcome(plan, told, lost):
             problems[vip.distributor_name] = (
                 (one and one.problem) or lost.get(vip.distributor_id) or
                 vip.error or 'it does not answer')
-    return Outcome(plan.cluster.version, active.distributor_name, problems)
+    return backend.Outcome(plan.cluster.version, active.distributor_name,
+                           problems)

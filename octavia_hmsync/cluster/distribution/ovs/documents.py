@@ -8,7 +8,6 @@ new version of the cluster, see cluster.db.cluster.
 
 from collections import abc
 import itertools
-import math
 import typing
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
@@ -26,11 +25,6 @@ PEER_PORT = 1025
 
 # Seconds: packets may be late, and so may a document.
 _LEAST = 60
-# What a column bears.
-_LONGEST = 2 ** 31 - 1
-# How often haproxy waits for a member of a pool: in the queue, and for it to
-# take a connection, with three more tries.
-_CONNECTS = 5
 
 # States of members in documents. Distributors are not told of BUILDING
 # members and standbys.
@@ -101,31 +95,6 @@ def choose_pin_timeout(members: abc.Iterable[member_repo.Member],
     return min(most, max((_LEAST, *(
         member.idle_timeout for member in members
         if member.state in (member_repo.ACTIVE, member_repo.DRAINING)))))
-
-
-def get_idle_timeout(listeners: abc.Iterable[typing.Any]) -> int:
-    """Return for how many seconds a connection may be silent at most. Pure.
-
-    haproxy closes a connection that is silent on both sides for longer. A
-    client waits for an answer through the queue, four attempts to connect to
-    a member of the pool, and the answer of that member.
-
-    :param listeners: Octavia's data models of them.
-    """
-    return max((_get_idle_timeout(listener) for listener in listeners),
-               default=0)
-
-
-def _get_idle_timeout(listener: typing.Any) -> int:
-    own = (listener.timeout_client_data, listener.timeout_member_connect,
-           listener.timeout_member_data)
-    if not all(own):
-        # Octavia's default, or without end.
-        return _LONGEST
-    client, connect, member = own
-    longest = max(client, (listener.timeout_tcp_inspect or 0) +
-                  _CONNECTS * connect + member)
-    return int(min(math.ceil(longest / 1000), _LONGEST))
 
 
 def is_told(member: member_repo.Member) -> bool:

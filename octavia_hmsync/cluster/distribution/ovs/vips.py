@@ -15,6 +15,7 @@ from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import instance as booted_repo
 from octavia_hmsync.cluster.db import vip as addresses_repo
 from octavia_hmsync.cluster.distribution import distributor_status
+from octavia_hmsync.cluster.distribution import port_watch
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
 from octavia_hmsync.cluster.rules import balance
 from octavia_hmsync.conf import cluster as cluster_conf
@@ -37,20 +38,6 @@ def get_wanted(conf, engine):
                in booted_repo.get_ready(engine).items()},
             **{one.name: one.url
                for one in cluster_conf.get_distributors(conf)}}
-
-
-def forget_gone(engine, vips, ports):
-    """Forget ports that Neutron has lost, so that they are created again.
-
-    :param ports: what ports.Ports.read() returns.
-    """
-    for vip in vips:
-        if vip.port_id and vip.port_id not in ports and vip_repo.set_port(
-                engine, vip.id, None, None):
-            LOG.warning('The port %s of the distributor %s for the cluster '
-                        '%s is gone from Neutron, and is created again. See '
-                        'who has deleted it.', vip.port_id,
-                        vip.distributor_name, vip.cluster_id)
 
 
 class VIPs:
@@ -76,7 +63,7 @@ class VIPs:
         A distributor that cannot have it is skipped, as long as another one
         can.
 
-        :returns: a distributors.Outcome.
+        :returns: a backend.Outcome.
         :raises NotPossible: if its network cannot have distributors.
         :raises NoDistributor: if no distributor can have it, and why.
         :raises CloudUnavailable: if Neutron does not answer.
@@ -94,8 +81,9 @@ class VIPs:
         network = self._distributors.ports.get_network(addresses.network_id)
         cluster_ports.check_network(network, addresses.vnic_type)
         vips = vip_repo.get_of_cluster(self._engine, cluster_id)
-        forget_gone(self._engine, vips, self._distributors.ports.read(
-            {vip.port_id for vip in vips if vip.port_id}))
+        port_watch.forget_gone(
+            self._engine, vips, self._distributors.ports.read(
+                {vip.port_id for vip in vips if vip.port_id}))
         passed_over: set[str] = set()
         while True:
             problems = self._plug_all(cluster_id, network, addresses.subnets,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What Octavia's distributor drivers ``hmsync_ovs`` and ``hmsync_ovn`` share.
+"""Octavia's distributor drivers ``hmsync_ovs`` and ``hmsync_ovn``.
+
+They differ in their backend alone.
 
 ``distributor_id`` of Octavia's abstract class is the id of the cluster: its
 distributor is, here, two processes of which one is active, or OVN. Tasks
@@ -30,13 +32,12 @@ _PREFIX = 'octavia-hmsync-distributor'
 class Driver:
     """What tasks work with, in this process.
 
-    :param distributors: what backends.make() returns.
+    :param backend: a backend.Backend.
     """
 
-    def __init__(self, conf, engine, distributors):
+    def __init__(self, engine, backend):
         self.engine = engine
-        self.distributors = distributors
-        self.vips = backends.get_vips(conf, engine, distributors)
+        self.backend = backend
 
     def get_members(self, cluster_id, amphorae):
         """Return the members of some amphorae.
@@ -60,9 +61,7 @@ class Driver:
 
 
 def _get_driver():
-    context = work.get_context()
-    return Driver(context.conf, context.engine,
-                  backends.get_distributors())
+    return Driver(work.get_context().engine, backends.get())
 
 
 def _may_undo(cluster_id, owner):
@@ -105,7 +104,7 @@ class FindCluster(task.Task):
         :raises UnknownCluster: if it has none.
         """
         driver = _get_driver()
-        driver.vips.sync()
+        driver.backend.sync()
         load_balancer_id = _id_of(load_balancer, 'loadbalancer_id')
         cluster = cluster_repo.get_by_load_balancer(driver.engine,
                                                     load_balancer_id)
@@ -132,7 +131,7 @@ class AddVIP(task.Task):
             cluster_repo.set_affinity(driver.engine, distributor_id,
                                       vip_persistence)
         try:
-            driver.vips.add(distributor_id)
+            driver.backend.add(distributor_id)
         except Exception:
             # TaskFlow does not pass the result of a failed task to revert().
             if is_new and _may_undo(distributor_id, owner):
@@ -148,7 +147,7 @@ class AddVIP(task.Task):
 
 def _take_back(driver, cluster_id):
     try:
-        driver.vips.remove(cluster_id)
+        driver.backend.remove(cluster_id)
     except exceptions.HMSyncException as e:
         LOG.warning('The VIP of the cluster %s was not taken from its '
                     'distributors: %s', cluster_id, e)
@@ -162,14 +161,14 @@ class RemoveVIP(task.Task):
 
         :raises CloudUnavailable, CloudRefused: if ports cannot be deleted.
         """
-        _get_driver().vips.remove(distributor_id)
+        _get_driver().backend.remove(distributor_id)
 
 
 class SyncDistributors(task.Task):
     """Forget distributors that left the option and have no VIPs."""
 
     def execute(self, distributor_id):
-        _get_driver().vips.sync()
+        _get_driver().backend.sync()
 
 
 class RegisterAmphorae(task.Task):
@@ -194,7 +193,7 @@ class RegisterAmphorae(task.Task):
                      if state != member_repo.ACTIVE], member_repo.ACTIVE):
                 before[member.id] = member.state
         try:
-            driver.distributors.apply(distributor_id)
+            driver.backend.apply(distributor_id)
         except Exception:
             if _may_undo(distributor_id, owner):
                 _put_back(driver, distributor_id, before)
@@ -213,7 +212,7 @@ def _put_back(driver, cluster_id, before):
         member_repo.set_state(driver.engine, member_id,
                               [member_repo.ACTIVE], state)
     try:
-        driver.distributors.apply(cluster_id)
+        driver.backend.apply(cluster_id)
     except exceptions.HMSyncException as e:
         LOG.warning('The distributors of the cluster %s are told later which '
                     'members it has: %s', cluster_id, e)
@@ -231,7 +230,7 @@ class DrainAmphorae(task.Task):
         for member in driver.get_members(distributor_id, amphorae):
             member_repo.set_state(driver.engine, member.id,
                                   [member_repo.ACTIVE], member_repo.DRAINING)
-        driver.distributors.apply(distributor_id)
+        driver.backend.apply(distributor_id)
 
 
 class UnregisterAmphorae(task.Task):
@@ -249,7 +248,7 @@ class UnregisterAmphorae(task.Task):
                 [member_repo.ACTIVE, member_repo.DRAINING],
                 member_repo.FAILED)
             member_repo.release_slot(driver.engine, member.id)
-        driver.distributors.apply(distributor_id)
+        driver.backend.apply(distributor_id)
 
 
 def _make_flow(name, *tasks):

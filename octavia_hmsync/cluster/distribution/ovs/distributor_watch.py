@@ -8,7 +8,6 @@ as it answers.
 
 import collections
 from concurrent import futures
-import dataclasses
 import time
 
 from oslo_log import log as logging
@@ -18,12 +17,13 @@ from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync.cluster.db import member_facts as facts_repo
+from octavia_hmsync.cluster.distribution import backend
 from octavia_hmsync.cluster.distribution import distributor_status
 from octavia_hmsync.cluster.distribution import member_facts
-from octavia_hmsync.cluster.distribution import peer_rules
+from octavia_hmsync.cluster.distribution.ovs import peer_rules
+from octavia_hmsync.cluster.distribution.ovs import switching
+from octavia_hmsync.cluster.distribution.ovs import vips as cluster_vips
 from octavia_hmsync.cluster.distribution import port_watch
-from octavia_hmsync.cluster.distribution import switching
-from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync.cluster.rules import balance
 from octavia_hmsync.cluster import work
 from octavia_hmsync.conf import cluster as cluster_conf
@@ -45,23 +45,6 @@ _SETTLED = 5 * _FULL_ROUND
 # Seconds of giving clusters other distributors, before the next check
 # whether distributors answer.
 _SETTLING = distributor_status.LONGEST_ROUND
-
-
-@dataclasses.dataclass(frozen=True)
-class Report:
-    """The result of a round.
-
-    :param problems: {name of a distributor: why it does not count}.
-    :param told: the number of clusters whose distributors were told.
-    :param failed: {id of a cluster: why its distributors were not told}.
-    :param full: {name of a distributor: whether its table of connections is
-                 full}, of the distributors that report it.
-    """
-
-    problems: dict[str, str]
-    told: int
-    failed: dict[str, str]
-    full: dict[str, bool] = dataclasses.field(default_factory=dict)
 
 
 def find_lost(vips, versions):
@@ -112,32 +95,6 @@ def find_unsettled(vips, enabled, number):
         (own - enabled.keys() and own & online))
 
 
-def tell(distributors, cluster_ids, at_once=_AT_ONCE):
-    """Tell the distributors of clusters what they are to know.
-
-    :param distributors: a distributors.Distributors, or its like for OVN.
-    :param at_once: the number of clusters at the same time.
-    :returns: {id of a cluster: why that was not possible}.
-    """
-    def apply(cluster_id):
-        try:
-            distributors.apply(cluster_id)
-        except exceptions.UnknownCluster:
-            return None
-        except exceptions.HMSyncException as e:
-            LOG.info('Cluster %s: %s', cluster_id, e)
-            return str(e)
-        return None
-
-    if not cluster_ids:
-        return {}
-    with futures.ThreadPoolExecutor(
-            min(len(cluster_ids), at_once)) as executor:
-        return {cluster_id: problem for cluster_id, problem
-                in zip(cluster_ids, executor.map(apply, cluster_ids))
-                if problem}
-
-
 class DistributorWatch:
     """Checks all distributors, each time run_once() is called.
 
@@ -177,7 +134,7 @@ class DistributorWatch:
     def run_once(self):
         """Ask all distributors, and tell them what they do not know.
 
-        :returns: a Report.
+        :returns: a backend.Report.
         :raises InvalidConfiguration: if the option or a file that it names
                                       cannot be used.
         """
@@ -201,7 +158,7 @@ class DistributorWatch:
         member_facts.count_connections(
             self._engine, self._distributors.client_of,
             self._heartbeat_interval)
-        return Report(problems, told, failed, full)
+        return backend.Report(problems, told, failed, full)
 
     def _tidy(self, rows, problems, online, is_full):
         """Do the rare things, which wait for Neutron.
@@ -234,7 +191,7 @@ class DistributorWatch:
                   was not}.
         """
         work = self._find_work(is_full)
-        failed = tell(self._distributors, work)
+        failed = backend.tell(self._distributors, work, _AT_ONCE)
         if work:
             LOG.info('Distributors of %d clusters lacked the newest version: '
                      '%d of these clusters were not told', len(work),
@@ -361,7 +318,7 @@ class DistributorWatch:
                                versions[cluster_id]):
             LOG.info('Distributor %s answers for cluster %s now, as it has '
                      'fewer VIPs', distributor_id, cluster_id)
-            tell(self._distributors, [cluster_id])
+            backend.tell(self._distributors, [cluster_id], _AT_ONCE)
 
     def _settle_one(self, cluster_id):
         # With the claim no other process creates or deletes it meanwhile.

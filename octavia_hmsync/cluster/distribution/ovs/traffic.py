@@ -11,7 +11,7 @@ from oslo_log import log as logging
 
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.distribution import backends
-from octavia_hmsync.cluster.distribution import distributors
+from octavia_hmsync.cluster.distribution.ovs import distributors
 from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)

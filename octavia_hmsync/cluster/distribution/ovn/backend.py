@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The backend of OVN's own load balancers."""
+
+from octavia_hmsync.cluster.distribution.ovn import balancers
+from octavia_hmsync.cluster.distribution.ovn import probes
+from octavia_hmsync.cluster.distribution.ovn import watch
+
+
+class OVNBackend:
+    """See backend.Backend.
+
+    :param told: a Balancers; made here by default.
+    """
+
+    def __init__(self, conf, engine, told=None):
+        self._conf = conf
+        self._engine = engine
+        self._balancers = told or balancers.Balancers(conf, engine)
+        self.apply, self.sync = self._balancers.apply, self._balancers.sync
+        self.add, self.remove = self._balancers.add, self._balancers.remove
+
+    def make_watch(self):
+        return watch.make(self._conf, self._engine, self._balancers)
+
+    def make_probe_watch(self, wake):
+        return probes.make(self._conf, self._engine, self._balancers, wake)
