@@ -120,7 +120,7 @@ class Backend(typing.Protocol):
         """Remove all there is of a VIP."""
 
     def list_vips(self) -> abc.Iterable[str]:
-        """Return the ids of those that there is something of."""
+        """Return the ids of VIPs that the data plane has a part of."""
 
     def read_traffic(self, vip_id: str, macs: list[str],
                      ) -> dict[str, dict[str, int]]:
@@ -131,7 +131,7 @@ class Backend(typing.Protocol):
         """Return what went through, and what is remembered."""
 
     def has_lost_flows(self) -> abc.Iterable[str]:
-        """Return the ids of those whose apply() is undone."""
+        """Return the ids of VIPs whose apply() is undone."""
 
     def measure_load(self) -> dict[str, typing.Any]:
         """Keep within its bounds; return what /v1/status has of them.
@@ -157,8 +157,7 @@ class Summary:
     """One VIP in a list.
 
     :ivar id: of the VIP.
-    :ivar document: None if there is something of it on the node that nobody
-                    remembers.
+    :ivar document: None for a stray: of it the node has flows alone.
     :ivar is_in_force: whether the data plane does what the document says.
     :ivar error: why not, if that is known.
     :ivar has_left: whether another distributor answers for it by now,
@@ -190,7 +189,7 @@ class Vips:
         self._guard = threading.Lock()
         self._entries = kept.load()
         self._unread = set(kept.list_set_aside()) - set(self._entries)
-        # Of those whose entry the data plane does not follow: why.
+        # Why the data plane does not follow an entry, by VIP.
         self._pending: dict[str, str] = dict.fromkeys(
             self._entries, 'not checked yet since the start')
         self._stray: set[str] = set()
@@ -394,7 +393,7 @@ class Vips:
         return summary
 
     def list_all(self) -> list[Summary]:
-        """Return all VIPs, by id, also those that nobody remembers."""
+        """Return all VIPs, by id, strays, too."""
         with self._guard:
             found = [self._summarize(vip_id) for vip_id in sorted(
                 {*self._entries, *self._unread, *self._stray})]
@@ -413,7 +412,7 @@ class Vips:
                            'what was remembered of it cannot be read')
         if vip_id in self._stray:
             return Summary(vip_id, None, False,
-                           'Open vSwitch has it, and nobody remembers it')
+                           'Open vSwitch has it, and it is not remembered')
         return None
 
     def list_probed(self) -> dict[str, tuple[doc.Document, bool]]:
@@ -513,7 +512,7 @@ class Vips:
     def mark_lost(self) -> abc.Collection[str]:
         """Note whose flows are gone.
 
-        :returns: ids of those that were in force as far as was known.
+        :returns: ids of VIPs that were in force as far as was known.
         """
         found = self._backend.has_lost_flows()
         with self._guard:
@@ -525,11 +524,11 @@ class Vips:
         return lost
 
     def find_strays(self) -> list[str]:
-        """Note of which VIPs there is something that nobody remembers.
+        """Note the strays: parts of VIPs without a document.
 
         They are left alone: a controller tells whether they are needed.
 
-        :returns: the ids of those that are new.
+        :returns: the ids of new ones.
         """
         there = set(self._backend.list_vips())
         with self._guard:
@@ -539,9 +538,9 @@ class Vips:
         return sorted(new)
 
     def list_due(self) -> list[str]:
-        """Return those that have to be put in force, or into another one.
+        """Return the ids of VIPs that are due to be put in force.
 
-        :returns: their ids; first those that this distributor answers for.
+        VIPs that this distributor answers for come first.
         """
         now = self._clock()
         with self._guard:

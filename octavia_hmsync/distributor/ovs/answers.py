@@ -81,8 +81,8 @@ def _make_nd(address: str, mac: str, in_port: int, table: int,
         asked = (here, f'eth_dst={destination}', 'icmp6',
                  f'icmp_type={_SOLICITATION}', 'icmp_code=0', 'nw_ttl=255',
                  f'nd_target={address}')
-        # Somebody wants to take the address for itself; whether it may, is
-        # not for the distributor to say.
+        # A host checks whether the address is free for itself; whether it
+        # may have it, is not for the distributor to say.
         flows.append(openflow.Flow(table, _ANSWER_PRIORITY + 1,
                                    (*asked, 'ipv6_src=::'), ()))
         flows.append(openflow.Flow(

@@ -65,7 +65,7 @@ class Bridges:
         self._api = None
 
     def ensure(self, vip_id, port):
-        """Make a bridge what it has to be; again does no harm.
+        """Ensure the bridge of a VIP and its port.
 
         :param vip_id: of the VIP.
         :param port: a document's Port.

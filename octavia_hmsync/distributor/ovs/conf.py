@@ -41,19 +41,18 @@ opts = [
     cfg.IntOpt('openvswitch_timeout', default=10, min=1,
                advanced=True,
                help='Seconds for one call of Open vSwitch. Too few, and a '
-                    'node with many bridges that has just been started is '
-                    'taken for one that does not answer; while it does not, '
-                    'a controller waits for so long.'),
+                    'node with many bridges that has just been started counts '
+                    'as silent; a controller waits that long for a silent '
+                    'one.'),
     cfg.IntOpt('max_pins', default=100000, min=1,
                advanced=True,
                help='How many connections of one load balancer are '
-                    'remembered one by one, of those that would be another '
-                    'member\'s since the list of members changed, and as '
-                    'many of those that began since. Each takes about a '
-                    'kilobyte of ovs-vswitchd. Those beyond break when the '
-                    'change is as old as silent connections are kept for; '
-                    'somebody who floods a load balancer can use up all of '
-                    'them, of that one.'),
+                    'remembered one by one because a change of members would '
+                    'move them, and as many that began since. Each takes '
+                    'about a kilobyte of ovs-vswitchd. Further ones break '
+                    'when the change is as old as silent connections are '
+                    'kept for; a flood at a load balancer can use up all of '
+                    'its own.'),
     cfg.IntOpt('max_copied', default=500, min=1, max=30000,
                advanced=True,
                help='How many ICMP errors, and how many fragments of packets '

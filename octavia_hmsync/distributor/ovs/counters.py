@@ -31,7 +31,7 @@ def read_program(lines: abc.Collection[str]) -> Read:
 
     :param lines: all flows that are not learned.
     """
-    # What a flow gives to those that it learns is another cookie.
+    # Flows that a flow learns have another cookie.
     cookies = collections.Counter(
         int(found.group(1), 16) for found in map(_COOKIE.match, lines)
         if found)

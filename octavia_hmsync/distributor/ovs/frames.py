@@ -12,7 +12,7 @@ _ALL_NODES = ipaddress.ip_address('ff02::1').packed
 _ALL_NODES_MAC = bytes.fromhex('333300000001')
 _ICMPV6 = 58
 _ADVERTISEMENT = 136
-# Whoever knows the address by another MAC address takes this one.
+# Neighbours with another MAC address for it take this one.
 _OVERRIDE = 0x20000000
 _TARGET_LINK_LAYER = 2
 
@@ -21,7 +21,7 @@ def make_announcements(address: str, mac: str) -> list[bytes]:
     """Return the frames that say whose an address is.
 
     :param address: IPv4 or IPv6.
-    :param mac: of the one who has it now.
+    :param mac: of its present owner.
     :returns: Ethernet frames.
     """
     ip, sender = ipaddress.ip_address(address), bytes.fromhex(

@@ -141,7 +141,7 @@ class Keeper:
         formers = {mapping.without_dead(one, living, after.current, False)
                    for one in before.formers}
         done = set()
-        # Once more for those that had a packet meanwhile.
+        # Once more: some had a packet meanwhile.
         for _ in range(0 if formers <= {*after.formers, after.current} else
                        2):
             self.read_caches(now, mac)
@@ -227,9 +227,9 @@ class Keeper:
             return None
 
     def read_pins(self, bridge):
-        """Return the pins of a VIP that others are told of by controllers.
+        """Return the pins of a VIP that controllers tell other distributors.
 
-        Of those that packets have made they are told at once.
+        Of pins that packets made, the others are told at once.
 
         :param bridge: the name of that of the VIP.
         :returns: a list for JSON, bounded.
@@ -264,7 +264,7 @@ class Keeper:
                 *(pin.to_text(None) for pin in told[:self._rooms.bound])])
 
     def begin_pins(self, bridge, document):
-        """Have pins that were told be forgotten some time from now on.
+        """Let pins that were told lapse, some time from now on.
 
         :param bridge: the name of that of the VIP.
         :param document: by which it is active now.

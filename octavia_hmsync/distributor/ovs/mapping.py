@@ -3,8 +3,8 @@
 """Which member has which slot. Pure.
 
 The hash of a connection chooses a slot, by rendezvous hashing: a slot that
-goes moves nobody but its own connections, one that comes takes some from each
-of the others. What a slot stands for is a list of targets: the member that
+goes moves only its own connections, a new one takes some from each of the
+others. What a slot stands for is a list of targets: the member that
 has it, or, where clients are to find a peer of a dead one, its peers.
 """
 
@@ -62,7 +62,7 @@ def of_document(document: doc.Document) -> Mapping:
     """Return who is to get new connections.
 
     :param document: the VIP document.
-    :returns: a Mapping with nobody in it who is not ACTIVE. With affinity
+    :returns: a Mapping of ACTIVE members only. With affinity
               SOURCE_IP the slot of another one stands for the ACTIVE members
               of its peer group, who know its clients.
     """
@@ -101,9 +101,9 @@ def without_dead(mapping: Mapping, living: abc.Collection[str],
     :param living: the MAC addresses of who is not dead.
     :param current: the Mapping of now.
     :param stands_in: whether a slot that lost all its targets stands for what
-                      it does now, so that nobody has to move again later;
-                      else it leads nowhere. One that is not there now goes,
-                      and only its connections are spread.
+                      it does now, so that its connections move once only;
+                      else it leads nowhere. A slot that is not there now
+                      goes, and only its connections are spread.
     :returns: a Mapping.
     """
     now = dict(current.slots)

@@ -114,7 +114,7 @@ class Ofctl:
     def count_lost(self):
         """Return how many packets its data paths have lost.
 
-        Those that ovs-vswitchd was too busy for, as answers to probes.
+        ovs-vswitchd was too busy for these, as for answers to probes.
 
         :returns: a number that only grows; None where that is not told.
         """
@@ -177,7 +177,7 @@ class Ofctl:
     def check(self, bridge):
         """Check that ovs-vswitchd answers.
 
-        :param bridge: the name of one that has to be there.
+        :param bridge: the name of a bridge that must be there.
         :raises VswitchUnavailable: saying what is wrong.
         """
         place = self.get_socket(bridge)
@@ -189,8 +189,8 @@ class Ofctl:
                 greeting = one.recv(_HELLO_LENGTH)
                 if greeting[1:2] != _HELLO:
                     raise OSError('it does not speak OpenFlow')
-                # Of whoever hangs up without having said that, ovs-vswitchd
-                # warns in its log.
+                # ovs-vswitchd warns in its log of a client that hangs up
+                # without this.
                 one.sendall(greeting)
         except OSError as e:
             raise exceptions.VswitchUnavailable(

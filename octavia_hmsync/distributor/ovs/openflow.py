@@ -49,7 +49,7 @@ class Flow:
     """A flow.
 
     :param table: its number.
-    :param priority: the highest one that matches is taken.
+    :param priority: the highest match is taken.
     :param match: as ovs-ofctl takes it: 'tcp', 'eth_src=fa:16:3e:00:00:01'.
     :param actions: as ovs-ofctl takes them; none drops.
     """
@@ -118,7 +118,7 @@ class Program:
 
     :param groups: in an order in which none needs a later one.
     :param flows: of all tables.
-    :param meters: which have to be there before.
+    :param meters: which must be there before.
     """
 
     groups: tuple[Group, ...]

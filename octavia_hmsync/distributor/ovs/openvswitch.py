@@ -126,7 +126,7 @@ class OpenVSwitch:
     def apply(self, vip_id, document, previous=None, now=None, keep=None):
         """Put a document in force; again does no harm.
 
-        What is right already is not touched. It has to be called again, with
+        What is right already is not touched. It must be called again, with
         the same document, when is_due() says so.
 
         :param vip_id: of the VIP.
@@ -150,7 +150,7 @@ class OpenVSwitch:
         names = bridges.Names.of(vip_id)
         self._applied.setdefault(vip_id)
         if self._ofctl.get_boot(names.bridge) is None:
-            # Nobody has to wait for a bridge that nobody makes.
+            # Fail at once if Open vSwitch could not make the bridge.
             self._bridges.check()
             self._ofctl.check(
                 self._conf.hmsync_distributor.integration_bridge)
@@ -243,7 +243,7 @@ class OpenVSwitch:
         self._replace(bridge, before, after)
         if not handover and after.transition.doubles and (
                 after.transition.unproven):
-            # In the place of one that is dead; its answers come now.
+            # In the place of a dead member; its answers come now.
             before, after = after, self._prove(vip_id, after, [], now, keep)
             if after is not before:
                 self._replace(bridge, before, after)
@@ -525,7 +525,7 @@ class OpenVSwitch:
         return self._rooms.describe()
 
     def _tell_again(self, vip_id, applied):
-        """Have other distributors told anew of connections that go on."""
+        """Tell other distributors anew of connections that go on."""
         try:
             with contextlib.closing(self._dial(
                     bridges.Names.of(vip_id).bridge,
@@ -533,8 +533,8 @@ class OpenVSwitch:
                 line.empty(sharing.SHARED,
                            self._conf.hmsync_distributor.openvswitch_timeout)
         except exceptions.VswitchUnavailable as e:
-            # Whoever puts its flows back is told so, too.
-            LOG.debug('Nobody is told anew of VIP %s: %s', vip_id, e)
+            # The restorer puts its flows back, and tells them then.
+            LOG.debug('Others are not told anew of VIP %s: %s', vip_id, e)
 
     def _make_room(self, vip_id):
         """Program a VIP for the room that there is now."""
@@ -565,7 +565,7 @@ class OpenVSwitch:
         All are named when ovs-vswitchd has been started anew. Else some are
         looked at, and others at the next call.
 
-        :returns: the ids of VIPs to which apply() has to be called again.
+        :returns: the ids of VIPs for which apply() must be called again.
         """
         vips = sorted(self._applied)
         first = self._next = self._next % max(1, len(vips))
@@ -577,7 +577,7 @@ class OpenVSwitch:
     def _has_lost(self, vip_id, look):
         lock = self._locks[vip_id]
         if not lock.acquire(blocking=False):
-            # It is being changed: whoever does so sees whether that works.
+            # It is being changed: that thread sees whether it works.
             return False
         try:
             return self._is_lost(vip_id, look)

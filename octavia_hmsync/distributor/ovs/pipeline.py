@@ -2,16 +2,16 @@
 
 """The way of a packet through the bridge of a VIP. Pure.
 
-Frames come from the patch port, and those that are for the VIP go back there,
-from the distributor's own MAC address to that of a member. All others end
-here, but answers to probes of members (probe_flows.py) and what others say of
-the VIP's addresses (claims.py), which the process gets: nothing is ever sent
-anywhere else.
+Frames come from the patch port. Frames for the VIP go back there, from the
+distributor's own MAC address to that of a member. All others end here, but
+answers to probes of members (probe_flows.py) and what others say of the VIP's
+addresses (claims.py), which the process gets: nothing is ever sent anywhere
+else.
 
     CLASSIFY        what is for the VIP; what all members are to know
     TCP             whether it begins a connection
     PINS            learned or told: the member of one connection (in OUT)
-    HANDSHAKES      learned: the same, of those that have just begun
+    HANDSHAKES      learned: the same, of connections that just began
     PINNED          where that is the way
     SHARED to HEARD what other distributors are told of that, see sharing.py
     PICK            by the base first, then by the mappings after it; by the
@@ -19,7 +19,7 @@ anywhere else.
     AFTER           between two of them
     DECIDE          by all of them: who gets it
     BEGIN           who gets what begins, which is pinned
-    DOUBLE          to one after the other of those who may have it
+    DOUBLE          to each member that may have it
     OUTPUT          to the member; counts its packets
     ADVERTISE       second half of answering a neighbour solicitation
     CLAIMS, NEWS    who says that an address of the VIP were its own
@@ -32,8 +32,8 @@ have been answered.
 A packet of an established connection that mappings do not agree about goes to
 all members that they lead to, with a mark, its DSCP. Who does not know the
 connection answers with a RST that has the same mark, and drops that itself,
-see cluster/silent_vip.py. So nothing has to be remembered: to learn a flow has
-ovs-vswitchd translate all that is in its cache anew. It is done so where
+see cluster/silent_vip.py. So nothing is remembered: after a learned flow
+ovs-vswitchd translates all that is in its cache anew. It is done so where
 members are proven to do that, see proof.py; connections of others are pinned.
 """
 
@@ -213,7 +213,7 @@ class _Compiler:
                 (target.slot, self._note(target.mac, register, table))
                 for target in targets)
             if not ways:
-                # Whoever had it is dead.
+                # Its member is dead.
                 buckets.append((slot, (_resubmit(table),)))
             elif len(ways) > 1:
                 peers = PEERS * number + slot
@@ -232,7 +232,7 @@ class _Compiler:
                 _resubmit(table))
 
     def _classify(self) -> None:
-        # Own frames, those of nobody, and whatever is in another VLAN.
+        # Own frames, frames without a sender, and other VLANs.
         self._add(CLASSIFY, 900, [f'eth_src={self._mac}'])
         self._add(CLASSIFY, 900,
                   ['eth_src=01:00:00:00:00:00/01:00:00:00:00:00'])
@@ -274,7 +274,7 @@ class _Compiler:
         """Return what sends a packet to all members.
 
         Whose it is, only a member knows. A fragment without ports is of no
-        use to those that have not got the first one. As one packet becomes
+        use to members without the first one. As one packet becomes
         many, there is a limit.
         """
         yield from (meter.action for meter in self._meters
@@ -336,7 +336,7 @@ class _Compiler:
         last = len(self._transition.formers) - 1
         for number in range(last):
             self._add(AFTER + number, 0, [], f'group:{BASE + number + 1}')
-        # With nobody to choose from it would end there.
+        # A packet would end in an empty group.
         self._add(AFTER + last, 0, [], f'group:{CURRENT}'
                   if self._transition.current.slots else _resubmit(DECIDE))
 
@@ -429,7 +429,7 @@ class _Compiler:
 
     def _pin_old(self, table: int, family: int, mac: str, match: list[str],
                  *send: str, above: int = 0) -> None:
-        """Pin one that is established, by a packet that may end it."""
+        """Pin an established connection, by a packet that may end it."""
         self._add(table, above + 20, match,
                   self._pins.learn(family, mac, OLD), *send)
         for flag, priority in sharing.ENDS.items():
@@ -437,7 +437,7 @@ class _Compiler:
                       self._pins.learn(family, mac, OLD, ends=True), *send)
 
     def _begin(self, family: int, mac: str) -> tuple[str, ...]:
-        """Pin one that begins, and say so."""
+        """Pin a connection that begins, and say so."""
         tell: tuple[str, ...] = ()
         if self._document.partners:
             # A pin that is for good is told of once.

@@ -3,9 +3,8 @@
 """Flows for probes of members: their answers come to the process. Pure.
 
 What a member sends to the distributor itself, from the VIP or from its peers
-port, is given to the process and to nobody else. It has to know where to send
-that: whoever is a member is told the MAC address of the distributor's own
-address.
+port, goes to the process alone. Members must know where to send it: each is
+told the MAC address of the distributor's own address.
 """
 
 from octavia_hmsync.distributor import document as doc
@@ -57,7 +56,7 @@ def make_flows(document: doc.Document, in_port: int, living: list[str],
                                    second_table, active=True):
         if flow.table == second_table:
             flows.append(flow)
-        # Who says that the address were his is nobody's business here.
+        # Claims of the address itself do not matter here.
         elif flow.priority != answers.CLAIM_PRIORITY:
             flows += [openflow.Flow(
                 flow.table, flow.priority,

@@ -41,8 +41,8 @@ class _Line(typing.Protocol):
 class Proof:
     """What was found out.
 
-    :ivar proven: MAC addresses of those who bear such packets.
-    :ivar refuse: of those who answered them; all others answered nothing.
+    :ivar proven: MAC addresses of members that bear such packets.
+    :ivar refuse: of members that answered them; all others were silent.
     """
 
     proven: frozenset[str] = frozenset()
@@ -80,7 +80,7 @@ class Questions:
         return bool(self._left)
 
     def ask(self) -> list[bytes]:
-        """Return frames to those who have not answered."""
+        """Return frames to members that have not answered."""
         frames = []
         for mac in sorted(self._left):
             # As of one connection: no network changes their order, and no

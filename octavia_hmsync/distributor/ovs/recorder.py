@@ -4,9 +4,9 @@
 
 While packets of a connection go to several members, see pipeline.py, nothing
 is remembered of it. Before a mapping of before is forgotten, connections that
-live on have to be pinned. Each that has packets has a flow in the cache, for
-as long as other_config:max-idle (10 s) after the last one, so whoever reads it
-more often sees all of them. Who has a connection is known
+live on must be pinned. Each that has packets has a flow in the cache, for
+as long as other_config:max-idle (10 s) after the last one, so a
+reader that comes more often sees all of them. Who has a connection is known
 
 * if the cache showed a packet of it just before members changed,
 * if it showed its first packet, long enough after they changed: that of one
@@ -189,7 +189,7 @@ class Recorder:
         # What the cache has of before may be shown as it would go now.
         self._changed_at = self._ordered_at = now
         self._owners: dict[Key, str] = {}
-        # Of those that have no other packet yet.
+        # Connections without another packet yet.
         self._begun: dict[Key, tuple[str, float]] = {}
         self._known: dict[Key, _Known] = {}
 

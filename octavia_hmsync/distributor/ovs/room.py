@@ -4,9 +4,9 @@
 
 Each pin is a flow, and takes memory of a process that all tenants of a node
 share. Open vSwitch itself bounds the tables of each VIP (bridges.py); what
-all have together has to be looked at. Before a bound is reached beginnings
+all have together is measured. Before a bound is reached beginnings
 are remembered for a minute alone, as a flood of them has no second packet; at
-the bound, those that need no pin get none, see pipeline.Room.
+the bound, beginnings that need no pin get none, see pipeline.Room.
 """
 
 from collections import abc
@@ -49,7 +49,7 @@ class Rooms:
         self._switch = switch
         self._max_pins = options.max_pins
         self._max_flows = options.max_flows
-        # None if nobody tells.
+        # None if unknown.
         self._load: ofctl.Load | None = ofctl.Load(0, 0, 0)
         self._whole = pipeline.Room.ENOUGH
         self._of_vips: dict[str, pipeline.Room] = {}

@@ -2,13 +2,14 @@
 
 """Pins, and what other distributors of a VIP are told of them. Pure.
 
-Where two mappings differ, only its pin says whose a connection is, so whoever
-takes the VIP over needs it. A packet that pins an established connection goes
-to the other distributors, too, with the slot of the member in its TTL. They
-pin that connection likewise, and send nothing. They are told again when a
-connection goes on, INTERVAL later, so that they forget it no sooner than this
-one does and one that comes late hears of all; and at its end. Of one that
-begins and is pinned they are told as well: its next packet may come to them.
+Where two mappings differ, only its pin says whose a connection is, so the
+distributor that takes the VIP over needs it. A packet that pins an established
+connection goes to the other distributors, too, with the slot of the member in
+its TTL. They pin that connection likewise, and send nothing. They are told
+again when a connection goes on, INTERVAL later, so that they forget it no
+sooner than this one does and a late one hears of all; and at its end. Of a
+beginning that is pinned they are told as well: its next packet may come to
+them.
 
     SHARED      learned: connections that the others have been told of
     SHARE       whether they are to be told
@@ -41,7 +42,7 @@ UNPINNED, YOUNG, OLD, TOLD, DOUBTFUL, _NOTED = range(6)
 # limit in the action itself it would count all of them for each new one.
 LEARNED = (PINS, HANDSHAKES, SHARED)
 
-# Seconds. A handshake has to be over by then, else a flood of beginnings
+# Seconds. A handshake must be over by then, else a flood of beginnings
 # would leave as many pins for as long as connections may be silent. They have
 # a table of their own, because a flow that is learned anew with other actions
 # keeps the timeouts that it had.
@@ -49,10 +50,10 @@ YOUNG_TIMEOUT = 60
 # A client that has said all may still wait for an answer.
 FIN_TIMEOUT = 120
 # Seconds until the others are told again: less than FIN_TIMEOUT, so that
-# they do not forget who only has to listen. What was told is forgotten at
+# they do not forget a client that only listens. What was told is forgotten at
 # once of all: each by itself would be a change of a table for each connection.
 INTERVAL = 60
-# The same where nobody has it forgotten, as the process does not run.
+# The same where it is not forgotten, as the process does not run.
 LONGEST_INTERVAL = 300
 
 # Flags of packets that end a connection; one may have both.
@@ -121,14 +122,13 @@ class Pins:
         :param mac: of the member.
         :param kind: YOUNG or OLD.
         :param grace: seconds that the pin lives longer.
-        :param ends: whether this packet is one that ends it.
+        :param ends: whether this packet ends it.
         """
         table = HANDSHAKES if kind == YOUNG else PINS
         if kind == YOUNG and self.is_scarce:
             timeouts = f'hard_timeout={YOUNG_TIMEOUT}'
         else:
-            # One that comes again while the old pin is there keeps what is
-            # left of its time.
+            # A repeated one keeps what is left of the time of the old pin.
             fin_timeout = min(self._timeout, FIN_TIMEOUT)
             idle_timeout = fin_timeout if ends else self._timeout + grace
             timeouts = (f'idle_timeout={idle_timeout},'

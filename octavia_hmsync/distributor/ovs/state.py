@@ -39,7 +39,7 @@ def advance(document, previous=None, now=None, known_since=-math.inf):
 
 
 def is_due(document, state, now=None, known_since=-math.inf):
-    """Tell whether apply() has to be called for no other reason than time.
+    """Tell whether apply() must be called for time's sake alone.
 
     :param document: a VIP's.
     :param state: what apply() returned, a dict.

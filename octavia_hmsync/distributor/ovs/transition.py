@@ -14,13 +14,13 @@ Where all lead to one member, so do all other packets. Where they do not:
   pinned to its member, by itself; so is what goes by the base.
 
 A mapping of before is forgotten when no connection has been silent for so
-long since it was the current one. Those that live on are pinned by then.
+long since it was the current one. Connections that live on are pinned by then.
 
-A first packet that is sent again has to go where it went before, as that one
+A first packet that is sent again must go where it went before, as the first
 may have been answered. So between two mappings there is, for a moment, a
 handover: beginnings go by the mapping of before still, and all are pinned.
 
-Another distributor, which may take over, has to have the same mappings,
+Another distributor, which may take over, must have the same mappings,
 whatever it has missed: it adopts what the active one has. If all are proven,
 it forgets none by itself, as one too many does no harm. If not, it is told of
 pins, and forgets sooner than the active one: that one must not pin less than
@@ -101,7 +101,7 @@ class Transition:
 
     @property
     def has_doubled(self) -> bool:
-        """Whether they did before somebody died."""
+        """Whether they did before a member died."""
         return bool(self.between) or any(
             not targets for _, targets in self.base.slots)
 
@@ -173,8 +173,8 @@ def advance(previous: Transition | None, document: doc.Document,
     def adapt(one: mapping.Mapping, stands_in: bool) -> mapping.Mapping:
         return mapping.without_dead(one, living, current, stands_in)
 
-    # A clock that was set back must not keep them for ever; nor may one that
-    # becomes active forget what it has not seen.
+    # A clock that was set back must not keep them for ever; nor may a
+    # distributor that becomes active forget what it has not seen.
     begins = document.active and previous.stands_by
     chain = [(adapt(one, not previous.doubles),
               now if begins else min(since, now))
@@ -260,7 +260,7 @@ def make_handover(before: Transition, after: Transition,
     """Return what is to be in force between two transitions.
 
     With it, all beginnings are to be pinned, until Open vSwitch has accounted
-    for those that came before it.
+    for earlier packets.
 
     :param before: what was in force.
     :param after: what advance() returned then.
@@ -282,7 +282,7 @@ def get_end(transition: Transition,
     :param transition: of that VIP.
     :param document: the VIP document.
     :returns: a time, in seconds since the epoch; None if there is no other
-              mapping, or nobody forgets it here.
+              mapping, or it is not forgotten here.
     """
     if transition.is_over or (
             not document.active and not transition.unproven):
@@ -297,12 +297,12 @@ def _get_length(document: doc.Document) -> int:
 
 def adopt(own: Transition, other: Transition,
           document: doc.Document) -> Transition:
-    """Return where a VIP stands for one that may take over.
+    """Return where a VIP stands at a standby distributor.
 
     :param own: its own Transition.
     :param other: that of the active one, for the same document.
     :param document: the VIP document, by which it is not active.
-    :returns: the one that advance() goes on with; its own where the active
+    :returns: what advance() goes on with; its own where the active
               one has the same, or is at something else.
     """
     living = mapping.get_living(document)

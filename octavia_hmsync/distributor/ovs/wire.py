@@ -129,7 +129,7 @@ class Line:
 
     :param path: of the socket of the bridge.
     :param port: the OpenFlow port by which frames leave.
-    :raises VswitchUnavailable: if nobody takes it; so do all methods, and
+    :raises VswitchUnavailable: if it is not taken; so do all methods, and
                                 after that it is of no use.
     """
 

@@ -123,7 +123,7 @@ class TestAPI(APITestCase):
         self.assertIsNone(self.ask('GET', '/v1/vips')['vips'][0]['version'])
         for path in (PATH, f'{PATH}/statistics'):
             self.refused(self.ask('GET', path, 404), 'UNKNOWN_VIP',
-                         'nobody remembers it')
+                         'it is not remembered')
 
     def test_vips(self):
         self.assertEqual({'vips': []}, self.ask('GET', '/v1/vips'))

@@ -163,7 +163,7 @@ class TestRestorer(distributors.DistributorTestCase):
         unknown = {vip.id: vip.error for vip in self.vips.list_all()
                    if vip.document is None}
         self.assertEqual({
-            IDS[0]: 'Open vSwitch has it, and nobody remembers it',
+            IDS[0]: 'Open vSwitch has it, and it is not remembered',
             IDS[1]: 'what was remembered of it cannot be read'}, unknown)
         self.assertEqual(1, self.log.output.count('state_path changed'))
         # Either way it is known again.
