@@ -208,20 +208,3 @@ class DistributorVIP(model_base.Base):
     applied_active = sa.Column(sa.Boolean, nullable=True)
     applied_at = sa.Column(types.Timestamp, nullable=True)
     error = sa.Column(sa.Text, nullable=True)
-
-
-class ClusterNews(model_base.Base):
-    """Something that happened to a cluster, until a service notifies of it.
-
-    The row is written in the transaction of the event. The service that
-    deletes the row sends the notification.
-    """
-
-    __tablename__ = 'hmsync_cluster_news'
-    __table_args__ = {'mysql_engine': 'InnoDB'}
-
-    id = sa.Column(sa.Integer, primary_key=True, autoincrement=True)
-    kind = sa.Column(sa.String(36), nullable=False)
-    # The facts, JSON.
-    body = sa.Column(sa.Text, nullable=False)
-    created_at = sa.Column(types.Timestamp, nullable=False)

@@ -44,8 +44,6 @@ class ImageRollout(model_base.Base):
     created_at = sa.Column(types.Timestamp, nullable=False)
     updated_at = sa.Column(types.Timestamp, nullable=False)
     finished_at = sa.Column(types.Timestamp, nullable=True)
-    # The state in the last notification, or NULL.
-    announced = sa.Column(sa.String(36), nullable=True)
 
 
 class ImageReplacement(model_base.Base):
@@ -105,8 +103,6 @@ class ImageReplacement(model_base.Base):
     # Who works on it now.
     claim_owner = sa.Column(sa.String(320), nullable=True)
     claim_expires_at = sa.Column(types.Timestamp, nullable=True)
-    # The state in the last notification, or NULL.
-    announced = sa.Column(sa.String(36), nullable=True)
 
 
 class ImageExclusion(model_base.Base):

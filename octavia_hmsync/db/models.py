@@ -19,7 +19,6 @@ Base = model_base.Base
 # All tables are found here, whichever module has them.
 Cluster = cluster_models.Cluster
 ClusterMember = cluster_models.ClusterMember
-ClusterNews = cluster_models.ClusterNews
 MemberProbe = cluster_models.MemberProbe
 Distributor = cluster_models.Distributor
 DistributorInstance = cluster_models.DistributorInstance
@@ -343,5 +342,20 @@ class Order(Base):
     error = sa.Column(sa.Text, nullable=True)
     created_at = sa.Column(types.Timestamp, nullable=False)
     finished_at = sa.Column(types.Timestamp, nullable=True)
-    # The state in the last notification, or NULL.
-    announced = sa.Column(sa.String(36), nullable=True)
+
+
+class News(model_base.Base):
+    """Something that happened, until a housekeeper notifies of it.
+
+    The row is written in the transaction of the event. The housekeeper
+    that deletes the row sends the notification.
+    """
+
+    __tablename__ = 'hmsync_news'
+    __table_args__ = {'mysql_engine': 'InnoDB'}
+
+    id = sa.Column(sa.Integer, primary_key=True, autoincrement=True)
+    kind = sa.Column(sa.String(36), nullable=False)
+    # The facts, JSON.
+    body = sa.Column(sa.Text, nullable=False)
+    created_at = sa.Column(types.Timestamp, nullable=False)

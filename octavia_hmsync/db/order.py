@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import news
 from octavia_hmsync.db import types
 
 _TABLE = models.Order.__table__
@@ -55,14 +56,12 @@ class Order(New):
     :param state: GIVEN, DONE or FAILED.
     :param error: why it FAILED, or None.
     :param finished_at: None while it is GIVEN.
-    :param announced: the state in the last notification, or None.
     """
 
     state: str
     error: str | None
     created_at: datetime.datetime
     finished_at: datetime.datetime | None
-    announced: str | None
 
 
 _FIELDS = [field.name for field in dataclasses.fields(Order)]
@@ -110,6 +109,7 @@ def add(engine, new):
             connection.execute(sa.insert(_TABLE).values(
                 **dataclasses.asdict(new), state=GIVEN,
                 created_at=types.utcnow()))
+            _tell(connection, new.id)
 
 
 @api.retry
@@ -120,38 +120,22 @@ def finish(engine, order_id, error=None):
     :returns: False if it is not GIVEN.
     """
     with engine.begin() as connection:
-        return connection.execute(
+        is_ended = connection.execute(
             sa.update(_TABLE)
             .where(_TABLE.c.id == order_id, _TABLE.c.state == GIVEN)
             .values(state=DONE if error is None else FAILED, error=error,
                     finished_at=types.utcnow())).rowcount == 1
+        if is_ended:
+            _tell(connection, order_id)
+        return is_ended
 
 
-def get_news(engine, max_age, limit):
-    """Return Orders whose state was not announced yet, the oldest first.
-
-    :param max_age: seconds; without those that were given before that.
-    :param limit: how many at most.
-    """
-    return _read(engine, sa.select(_TABLE).where(
-        _TABLE.c.created_at > types.utcnow_plus(-max_age),
-        _TABLE.c.announced.is_distinct_from(_TABLE.c.state))
-        .order_by(_TABLE.c.created_at, _TABLE.c.id).limit(limit))
-
-
-@api.retry
-def set_announced(engine, order):
-    """Record the state of an order that the caller announces now.
-
-    :param order: an Order, with its state, and the one announced before.
-    :returns: False if another service has announced it.
-    """
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == order.id,
-                   _TABLE.c.announced.is_not_distinct_from(order.announced))
-            .values(announced=order.state)).rowcount == 1
+def _tell(connection, order_id):
+    row = connection.execute(
+        sa.select(_TABLE).where(_TABLE.c.id == order_id)).one()
+    news.add(connection, 'order.given', order_id=order_id,
+             **{name: value for name, value in row._mapping.items()
+                if name != 'id'})
 
 
 @api.retry

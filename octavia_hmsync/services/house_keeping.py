@@ -4,7 +4,6 @@
 
 import functools
 
-from octavia_hmsync.cluster import announcer as cluster_announcer
 from octavia_hmsync.cluster.distribution.ovs import traffic
 from octavia_hmsync.cluster import figures as cluster_figures
 from octavia_hmsync.cluster import image_replacement
@@ -14,7 +13,6 @@ from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.conf import network as network_conf
 from octavia_hmsync.db import api
-from octavia_hmsync.image import announcer as image_announcer
 from octavia_hmsync.image import figures
 from octavia_hmsync.image import replacer
 from octavia_hmsync.image.rollout import keeper as rollout_keeper
@@ -26,6 +24,7 @@ from octavia_hmsync.network import port_retention
 from octavia_hmsync.network import reconcile
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync import periodic
+from octavia_hmsync.services import announcer
 from octavia_hmsync.sync import fleet
 from octavia_hmsync.sync.house_keeping import adoption_watch
 from octavia_hmsync.sync.house_keeping import delegate
@@ -68,12 +67,8 @@ class HouseKeepingExtension:
             self._thread('adoption watch', adoption_watch.AdoptionWatch(
                 conf, self._engine, notifier=self._notifier).run_once)]
         polling = list(self._threads)
-        if self._notifier.is_on:
-            self._threads.append(self._thread(
-                'image announcer', image_announcer.ImageAnnouncer(
-                    self._engine, self._notifier).run_once))
         self._threads.append(self._thread(
-            'cluster announcer', cluster_announcer.ClusterAnnouncer(
+            'announcer', announcer.Announcer(
                 self._engine, self._notifier).run_once))
         self._replace_thread = self._thread(
             'replacer', lambda: self._replacer.run_once())

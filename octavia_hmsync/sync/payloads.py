@@ -284,15 +284,3 @@ def for_roll_back(number, suspects, reason, good_addresses, host):
         GenerationPublished(
             number + 1, tuple(good_addresses), trial.OPEN,
             f'generation {number} is rolled back: {reason}', host)]
-
-
-def for_order(order, state, error):
-    """Make the payload of an order.
-
-    :param order: a db.order.New.
-    :param state: that it has now.
-    :param error: why it FAILED, or None.
-    """
-    return OrderGiven(order.id, order.command, order.arguments, order.reason,
-                      order.os_user, order.sudo_user, order.host, state,
-                      error)

@@ -12,6 +12,7 @@ from oslo_utils import timeutils
 from octavia_hmsync.amphora import upload_result
 from octavia_hmsync.cluster import db as cluster_db
 from octavia_hmsync.db import models
+from octavia_hmsync.db import news as news_repo
 from octavia_hmsync.db import octavia_amphora
 from octavia_hmsync.db import order as order_repo
 from octavia_hmsync.image import db as image_db
@@ -62,7 +63,8 @@ SLICES = (cluster_db, image_db, network_db, sync_db)
 
 def public_functions():
     """All public functions of all repositories that use an engine."""
-    names = [octavia_amphora.__name__, order_repo.__name__, *(
+    names = [*(module.__name__ for module in (
+        octavia_amphora, order_repo, news_repo)), *(
         f'{package.__name__}.{info.name}' for package in SLICES
         for info in pkgutil.iter_modules(package.__path__))]
     return {function for name in names
@@ -121,15 +123,15 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
         self._order()
         return 'order2', 'no'
 
-    @_call(order_repo.get_news)
-    def get_order_news(self):
+    @_call(news_repo.take)
+    def take_news(self):
         self._order()
-        return LONG, 10
+        return 10,
 
-    @_call(order_repo.set_announced)
-    def set_order_announced(self):
+    @_call(news_repo.forget)
+    def forget_news(self):
         self._order()
-        return order_repo.get_news(self.engine, LONG, 10)[0],
+        return -LONG,
 
     @_call(order_repo.delete_old)
     def delete_old_orders(self):

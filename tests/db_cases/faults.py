@@ -19,7 +19,8 @@ from tests.cloud import records
 from tests.db_cases import base
 from tests.db_cases import calls
 
-_NEWS = models.ClusterNews.__tablename__
+_NEWS = models.News.__tablename__
+_TIME = re.compile(r'\d{4}-\d\d-\d\dT[\d:]+')
 COMMIT = 'COMMIT'
 # Seconds; more than the smallest time of SQLite.
 _TICK = 0.002
@@ -95,14 +96,16 @@ class _Statements:
 def _number_news(rows, before):
     """Number those of news that are not of before in a row.
 
-    MariaDB gives each number once, also where it was taken back.
+    MariaDB gives each number once, also where it was taken back. Times in
+    their bodies are those of the call.
     """
     fresh = sorted(key for table, key in rows
                    if table == _NEWS and (table, key) not in before)
     names = {(_NEWS, key): f'new {number}'
              for number, key in enumerate(fresh)}
     return {(key[0], names[key]) if key in names else key:
-            {**row, 'id': names[key]} if key in names else row
+            {**row, 'id': names[key], 'body': _TIME.sub('new', row['body'])}
+            if key in names else row
             for key, row in rows.items()}
 
 

@@ -3,7 +3,9 @@
 """What operators ordered."""
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db import news as news_repo
 from octavia_hmsync.db import order as order_repo
+from octavia_hmsync.services import announcer
 from tests.db_cases import base
 
 
@@ -58,23 +60,14 @@ class OrderCases(base.DatabaseTestCase):
 
     def test_news(self):
         self.add(1, 2)
-        order_repo.finish(self.engine, 'order1')
-
-        def news():
-            return order_repo.get_news(self.engine, 60, 10)
-
-        first, second = news()
-        self.assertTrue(order_repo.set_announced(self.engine, first))
-        # Another service has read it as well.
-        self.assertFalse(order_repo.set_announced(self.engine, first))
-        self.assertEqual([second], news())
-        order_repo.set_announced(self.engine, second)
-        self.assertEqual([], news())
+        for error in (None, 'no'):
+            order_repo.finish(self.engine, 'order1', error)
         order_repo.finish(self.engine, 'order2', 'no')
-        again, = news()
-        self.assertEqual(('GIVEN', 'FAILED'), (again.announced, again.state))
-        self.make_older(models.Order, 'created_at', 60)
-        self.assertEqual([], news())
+        self.assertEqual(
+            [('order1', 'GIVEN', None), ('order2', 'GIVEN', None),
+             ('order1', 'DONE', None), ('order2', 'FAILED', 'no')],
+            [(payload.order_id, payload.state, payload.error) for payload in
+             map(announcer.make_payload, news_repo.take(self.engine, 10))])
 
     def test_old_ones(self):
         self.add(1, 2)

@@ -12,6 +12,7 @@ from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import news
 from octavia_hmsync.db import turn
 from octavia_hmsync.db import types
 
@@ -236,7 +237,7 @@ def set_status(engine, distributor_id, status, software_version=None,
                 sa.update(_TABLE).where(is_it, _TABLE.c.status != status)
                 .values(**values)).rowcount:
             found, = _read(connection, is_it)
-            news_repo.add(
+            news.add(
                 connection, news_repo.DISTRIBUTOR_UP if status == ONLINE
                 else news_repo.DISTRIBUTOR_DOWN, distributor=found.name,
                 url=found.url, vips=found.vips)

@@ -11,6 +11,7 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
+from octavia_hmsync.image.db import news as news_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 
@@ -128,9 +129,13 @@ def set_failed(engine, replacement_id, reason):
     with engine.begin() as connection:
         rollout_repo.touch(connection, sa.select(_TABLE.c.rollout_id).where(
             *conditions).scalar_subquery())
-        return connection.execute(
+        is_changed = connection.execute(
             sa.update(_TABLE).where(*conditions)
             .values(state=replace_repo.FAILED, reason=reason)).rowcount == 1
+        if is_changed:
+            news_repo.add_replacements(connection,
+                                       _TABLE.c.id == replacement_id)
+        return is_changed
 
 
 def count_skipped(engine, replacement):

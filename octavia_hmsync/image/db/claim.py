@@ -13,6 +13,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
+from octavia_hmsync.image.db import news as news_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.sync.db import amphora_view as view_repo
@@ -53,7 +54,10 @@ def begin(engine, rollout_id, version, chosen, owner, expiry):
                     **CLAIMS.make(owner, expiry),
                     rollout_id=rollout_id, state=replace_repo.RUNNING,
                     attempts=1, started_at=types.utcnow()))
-            return [new.id for new in begun]
+            ids = [new.id for new in begun]
+            news_repo.add_replacements(connection, _TABLE.c.id.in_(ids),
+                                       is_start=True)
+            return ids
     except db_exc.DBDuplicateEntry as e:
         # An operator ordered one of them at the same time.
         raise db_exc.RetryRequest(e)
@@ -110,6 +114,9 @@ def _claim(engine, ids, owner, expiry):
                     **CLAIMS.make(owner, expiry))).rowcount
         if not claimed:
             return []
+        news_repo.add_replacements(
+            connection, _TABLE.c.claim_owner == owner, _TABLE.c.attempts == 1,
+            is_start=True)
         return replace_repo.read(
             connection, replace_repo.select(_TABLE.c.claim_owner == owner)
             .order_by(_TABLE.c.created_at, _TABLE.c.id))
@@ -148,7 +155,11 @@ def finish(engine, replacement_id, owner, state, reason=None, wait=None):
         view_repo.delete_of(connection, connection.execute(
             sa.select(_TABLE.c.load_balancer_id).where(
                 CLAIMS.is_of(replacement_id, owner))).scalars().all())
-        return CLAIMS.change(
+        is_ended = CLAIMS.change(
             connection, replacement_id, owner, state=state, reason=reason,
             active_key=None, finished_at=types.utcnow(), **CLAIMS.none,
             not_before=None if wait is None else types.utcnow_plus(wait))
+        if is_ended:
+            news_repo.add_replacements(connection,
+                                       _TABLE.c.id == replacement_id)
+        return is_ended

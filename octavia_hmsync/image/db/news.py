@@ -1,94 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""States of rollouts and replacements to notify of.
-
-Each row has the state in its last notification. The service that changes this
-column sends the next notification. So no state is announced twice, and the
-state that a dead service left is announced, too.
-"""
+"""Events of rollouts and replacements to notify of; see db.news."""
 
 import sqlalchemy as sa
 
-from octavia_hmsync.db import api
 from octavia_hmsync.db import models
-from octavia_hmsync.db import types
-from octavia_hmsync.image.db import replacement as replace_repo
-from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.db import news
 
 _ROLLOUT = models.ImageRollout.__table__
 _REPLACEMENT = models.ImageReplacement.__table__
 
-_ENDED_STATES = (replace_repo.DONE, replace_repo.FAILED,
-                 replace_repo.SKIPPED, replace_repo.REFUSED,
-                 replace_repo.CANCELLED)
+# The states of replacements that a rollout counts.
+_COUNTED = ('DONE', 'FAILED', 'SKIPPED', 'RUNNING', 'REFUSED')
 
 
-def get_rollouts(engine, max_age):
-    """Return rollouts whose state was not announced yet.
+def add_rollout(connection, rollout_id, kind):
+    """Record that a rollout has a new state.
 
-    :param max_age: seconds; without changes before that.
-    :returns: a list of (Rollout, the state announced last or None), the
-              oldest change first.
+    :param connection: an SQLAlchemy connection, in a transaction.
+    :param kind: what happened to it.
     """
-    with engine.connect() as connection:
-        return [(rollout_repo.from_row(row), row.announced)
-                for row in connection.execute(
-                    rollout_repo.select()
-                    .where(_ROLLOUT.c.updated_at >
-                           types.utcnow_plus(-max_age),
-                           _ROLLOUT.c.announced.is_distinct_from(
-                               _ROLLOUT.c.state))
-                    .order_by(_ROLLOUT.c.updated_at, _ROLLOUT.c.id)).all()]
+    row = connection.execute(
+        sa.select(_ROLLOUT).where(_ROLLOUT.c.id == rollout_id)).one()
+    counts = {state: count for state, count in connection.execute(
+        sa.select(_REPLACEMENT.c.state, sa.func.count())
+        .where(_REPLACEMENT.c.rollout_id == rollout_id)
+        .group_by(_REPLACEMENT.c.state)).all()}
+    news.add(connection, f'image_rollout.{kind}', rollout_id=row.id,
+             mode=row.mode, reason=row.reason, undo_of=row.undo_of,
+             **{state.lower(): counts.get(state, 0) for state in _COUNTED})
 
 
-def get_replacements(engine, max_age, limit):
-    """Return replacements whose state was not announced yet.
+def add_replacements(connection, *conditions, is_start=False):
+    """Record that replacements begin, or have ended.
 
-    :param max_age: seconds; without changes before that.
-    :param limit: largest number that run, and that have ended.
-    :returns: a list of (Replacement, the state announced last or None), ended
-              replacements first, by their ends.
+    :param connection: an SQLAlchemy connection, in a transaction.
+    :param conditions: of their rows.
     """
-    since = types.utcnow_plus(-max_age)
-    # Two queries, so that each finds its few rows by an index.
-    ended = (replace_repo.select(
-        _REPLACEMENT.c.finished_at > since,
-        _REPLACEMENT.c.state.in_(_ENDED_STATES),
-        # Do not announce what an operator cancelled before it began.
-        _REPLACEMENT.c.started_at.is_not(None),
-        _REPLACEMENT.c.announced.is_distinct_from(_REPLACEMENT.c.state))
-        .order_by(_REPLACEMENT.c.finished_at, _REPLACEMENT.c.id))
-    running = (replace_repo.select(
-        _REPLACEMENT.c.state == replace_repo.RUNNING,
-        _REPLACEMENT.c.started_at > since,
-        _REPLACEMENT.c.announced.is_(None))
-        .order_by(_REPLACEMENT.c.started_at, _REPLACEMENT.c.id))
-    with engine.connect() as connection:
-        return [(replace_repo.from_row(row), row.announced)
-                for statement in (ended, running)
-                for row in connection.execute(statement.limit(limit)).all()]
-
-
-def set_rollout_announced(engine, rollout_id, old, new):
-    """Record the state of a rollout that the caller announces now.
-
-    :param old: the state announced last, or None.
-    :param new: the state to announce.
-    :returns: False if another service has announced it.
-    """
-    return _set_announced(engine, _ROLLOUT, rollout_id, old, new)
-
-
-def set_replacement_announced(engine, replacement_id, old, new):
-    """Record the state of a replacement that the caller announces now."""
-    return _set_announced(engine, _REPLACEMENT, replacement_id, old, new)
-
-
-@api.retry
-def _set_announced(engine, table, row_id, old, new):
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(table)
-            .where(table.c.id == row_id,
-                   table.c.announced.is_not_distinct_from(old))
-            .values(announced=new)).rowcount == 1
+    for row in connection.execute(
+            sa.select(_REPLACEMENT).where(*conditions)
+            .order_by(_REPLACEMENT.c.created_at, _REPLACEMENT.c.id)).all():
+        kind = 'started' if is_start else row.state.lower()
+        news.add(
+            connection, f'image_replacement.{kind}', replacement_id=row.id,
+            **{name: getattr(row, name) for name in (
+                'rollout_id', 'load_balancer_id', 'mode', 'canary',
+                'target_image_id', 'old_amphora_id', 'new_amphora_id',
+                'attempts', 'reason', 'started_at', 'finished_at',
+                'not_before')})

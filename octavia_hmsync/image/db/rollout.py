@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
+from octavia_hmsync.image.db import news as news_repo
 
 _TABLE = models.ImageRollout.__table__
 
@@ -144,6 +145,7 @@ def add(engine, rollout_id, settings, reason='', undo_of=None):
                 version=0, reason=reason, undo_of=undo_of,
                 created_at=types.utcnow(), updated_at=types.utcnow(),
                 **dataclasses.asdict(settings)))
+            news_repo.add_rollout(connection, rollout_id, 'started')
         return True
     except db_exc.DBDuplicateEntry:
         return False
@@ -162,7 +164,7 @@ def change_state(engine, rollout_id, old, new, reason=''):
 
 def change(connection, rollout_id, old, new, reason=''):
     """Change the state of a rollout, as part of a transaction."""
-    return _change(connection, new, reason, _TABLE.c.id == rollout_id,
+    return _change(connection, rollout_id, new, reason,
                    _TABLE.c.state.in_(old))
 
 
@@ -175,20 +177,24 @@ def end(engine, rollout_id, version, state, reason):
     :returns: False if something has changed.
     """
     with engine.begin() as connection:
-        return _change(connection, state, reason, _TABLE.c.id == rollout_id,
+        return _change(connection, rollout_id, state, reason,
                        _TABLE.c.state == RUNNING,
                        _TABLE.c.version == version)
 
 
-def _change(connection, state, reason, *conditions):
+def _change(connection, rollout_id, state, reason, *conditions):
     is_active = state in ACTIVE_STATES
-    return connection.execute(
-        sa.update(_TABLE).where(*conditions)
+    is_changed = connection.execute(
+        sa.update(_TABLE).where(_TABLE.c.id == rollout_id, *conditions)
         .values(state=state, reason=reason, updated_at=types.utcnow(),
                 version=_TABLE.c.version + 1,
                 active_key=_ACTIVE_KEY if is_active else None,
                 finished_at=None if is_active else types.utcnow())
     ).rowcount == 1
+    if is_changed:
+        news_repo.add_rollout(connection, rollout_id, 'resumed' if
+                              state == RUNNING else state.lower())
+    return is_changed
 
 
 def take(connection, rollout_id, version):

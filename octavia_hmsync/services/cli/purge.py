@@ -2,6 +2,8 @@
 
 """octavia-hmsync db purge."""
 
+import dataclasses
+
 from cliff import command
 
 from octavia_hmsync.cli import base
@@ -76,8 +78,9 @@ class Purge(base.DatabaseMixin, command.Command):
                 f'Nothing is deleted without --yes. It would delete {what}.')
         deleted = purge.drop_tables(engine)
         # Its row went with the tables.
-        outbox.send_and_wait(conf, [payloads.for_order(
-            self.make_order(), order_repo.DONE, None)])
+        order = dataclasses.asdict(self.make_order())
+        outbox.send_and_wait(conf, [payloads.OrderGiven(
+            order.pop('id'), **order, state=order_repo.DONE, error=None)])
         self.app.stdout.write(
             f'Deleted {len(deleted)} tables: {", ".join(deleted)}.\n')
         kept = lookup.remove(engine)

@@ -2,20 +2,14 @@
 
 """Notifies once of each health manager that comes, drains or goes.
 
-And of each order of an operator. A health manager that is killed cannot send
-its own notification, and a command may run where no message broker is known,
-so the housekeepers do. The housekeeper that records the new state sends it.
+A health manager that is killed cannot record its death, as others record their
+news. So the housekeeper that records the new state sends the notification.
 """
 
-from octavia_hmsync.db import order as order_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync import payloads
 from octavia_hmsync.sync.rules import member as mem
 
-# Seconds for which an order is announced, so that notifications that are
-# switched on later do not report the whole history; how many in one pass.
-_NEWS_FOR = 3600
-_LIMIT = 100
 # UNKNOWN is missing: nothing is known that could be announced.
 _KINDS = {
     mem.State.ALIVE: (mem.ONLINE, payloads.HealthManagerUp),
@@ -25,7 +19,7 @@ _KINDS = {
 
 
 class Announcer:
-    """Notifies of health managers that are up, draining or down, of orders.
+    """Notifies of health managers that are up, draining or down.
 
     :param notifier: a notifications.outbox.Outbox. While it is off, nothing
                      is recorded as announced either.
@@ -46,10 +40,6 @@ class Announcer:
             state = managers.state(member.address)
             if state in _KINDS:
                 self._announce(member, *_KINDS[state])
-        for order in order_repo.get_news(self._engine, _NEWS_FOR, _LIMIT):
-            if order_repo.set_announced(self._engine, order):
-                self._notifier.send(payloads.for_order(
-                    order, order.state, order.error))
 
     def _announce(self, member, status, payload_class):
         told = f'{status} {member.address}'

@@ -14,7 +14,6 @@ from octavia_hmsync.cluster.db import figures as figures_repo
 from octavia_hmsync.cluster.db import lock as lock_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import member_health as health_repo
-from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync.cluster.db import restore as restore_repo
 from octavia_hmsync.cluster.db import shown_status
 from octavia_hmsync.cluster.db import vip as address_repo
@@ -141,21 +140,6 @@ class ClusterCalls(base.DatabaseTestCase):
         self.records.change('load_balancer', lb_id,
                             provider='amphora_cluster',
                             provisioning_status='PENDING_CREATE')
-        return -LONG,
-
-    def _have_news(self):
-        for status in ('ONLINE', 'OFFLINE'):
-            distributor_repo.set_status(self.engine, self._sync()[0].id,
-                                        status)
-
-    @_call(news_repo.take)
-    def take_news(self):
-        self._have_news()
-        return 10,
-
-    @_call(news_repo.forget)
-    def forget_news(self):
-        self._have_news()
         return -LONG,
 
     # Claims

@@ -4,7 +4,6 @@
 
 import functools
 
-from octavia_hmsync.cluster import announcer as cluster_announcer
 from octavia_hmsync.cluster.db import claim as claim_repo
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
@@ -14,6 +13,8 @@ from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync.cluster import payloads
 from octavia_hmsync.db import models
+from octavia_hmsync.db import news
+from octavia_hmsync.services import announcer
 from tests.db_cases import base
 from tests.db_cases.cluster import calls as cluster_calls
 from tests.unit import fakes
@@ -26,8 +27,7 @@ class ClusterNewsCases(base.DatabaseTestCase):
     def setUp(self):
         super().setUp()
         self.notifier = fakes.Notifier()
-        self.subject = cluster_announcer.ClusterAnnouncer(self.engine,
-                                                          self.notifier)
+        self.subject = announcer.Announcer(self.engine, self.notifier)
         self.lb_id = self.records.add_load_balancer('ACTIVE_ACTIVE')
         cluster_repo.add(self.engine, cluster_calls.new(
             load_balancer_id=self.lb_id, desired_size=2, min_size=1))
@@ -192,7 +192,7 @@ class ClusterNewsCases(base.DatabaseTestCase):
             self.set_state(0, 'ACTIVE', 'DRAINING')
             self.set_state(0, 'DRAINING', 'ACTIVE')
         others = [fakes.Notifier() for _ in range(3)]
-        self.run_at_once([cluster_announcer.ClusterAnnouncer(
+        self.run_at_once([announcer.Announcer(
             self.engine, each).run_once for each in others])
         self.assertEqual(6, sum(len(each.take()) for each in others))
         self.assertEqual([], self.look())
@@ -200,11 +200,11 @@ class ClusterNewsCases(base.DatabaseTestCase):
     def test_many(self):
         """All of it at once, the oldest first."""
         self.make('ACTIVE')
-        for _ in range(cluster_announcer.LIMIT // 2 + 1):
+        for _ in range(announcer.LIMIT // 2 + 1):
             self.set_state(0, 'ACTIVE', 'DRAINING')
             self.set_state(0, 'DRAINING', 'ACTIVE')
         told = self.look()
-        self.assertEqual(cluster_announcer.LIMIT + 2, len(told))
+        self.assertEqual(announcer.LIMIT + 2, len(told))
         self.assertEqual(
             [payloads.ClusterMemberDrained, payloads.ClusterMemberAdded],
             [type(each) for each in told[:2]])
@@ -215,8 +215,8 @@ class ClusterNewsCases(base.DatabaseTestCase):
         self.make('ACTIVE')
         self.set_state(0, 'ACTIVE', 'DRAINING')
         self.assertEqual([], self.look())
-        self.make_older(models.ClusterNews, 'created_at',
-                        cluster_announcer.NEWS_FOR + 1)
+        self.make_older(models.News, 'created_at',
+                        announcer.NEWS_FOR + 1)
         self.look()
         self.notifier.is_on = True
         self.assertEqual([], self.look())
@@ -224,9 +224,8 @@ class ClusterNewsCases(base.DatabaseTestCase):
     def test_of_another_release(self):
         """What is not known here is passed over."""
         with self.engine.begin() as connection:
-            news_repo.add(connection, 'cluster.painted', colour='red')
-            news_repo.add(connection, news_repo.STATUS, status='GREY')
-            news_repo.add(connection, news_repo.DISTRIBUTOR_UP, vips=1,
-                          distributor='a', url='https://a', colour='red')
+            news.add(connection, 'cluster.painted', colour='red')
+            news.add(connection, news_repo.DISTRIBUTOR_UP, vips=1,
+                     distributor='a', url='https://a', colour='red')
         self.assertEqual([payloads.DistributorUp('a', 'https://a', 1)],
                          self.look())

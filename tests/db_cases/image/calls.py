@@ -21,7 +21,6 @@ from octavia_hmsync.image.db import inventory as inventory_repo
 from octavia_hmsync.image.db import leak as leak_repo
 from octavia_hmsync.image.db import lock as lock_repo
 from octavia_hmsync.image.db import needs as needs_repo
-from octavia_hmsync.image.db import news as news_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import restore as restore_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
@@ -360,26 +359,6 @@ class ImageCalls(base.DatabaseTestCase):
         self._begin()
         claims_repo.finish(self.engine, 'replacement1', 'one', 'FAILED')
         return ()
-
-    @_call(news_repo.get_rollouts)
-    def get_rollouts_to_tell_of(self):
-        self._start('old', 'rollout')
-        return LONG,
-
-    @_call(news_repo.get_replacements)
-    def get_replacements_to_tell_of(self):
-        self._begin()
-        return LONG, 10
-
-    @_call(news_repo.set_rollout_announced)
-    def set_rollout_announced(self):
-        self._start('old', 'rollout')
-        return 'rollout', None, 'RUNNING'
-
-    @_call(news_repo.set_replacement_announced)
-    def set_replacement_announced(self):
-        self._begin()
-        return 'replacement3', None, 'DONE'
 
     # What ended long ago
 

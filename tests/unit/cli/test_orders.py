@@ -15,11 +15,10 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db import order as order_repo
 from octavia_hmsync.image.rollout import keeper
 from octavia_hmsync.notifications import outbox
+from octavia_hmsync.services import announcer
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import pause as pause_repo
-from octavia_hmsync.sync.house_keeping import announcer
 from octavia_hmsync.sync import payloads
-from octavia_hmsync.sync.rules import listening
 from tests.unit.cli import base
 
 # Words of commands that change something; others only read.
@@ -127,8 +126,9 @@ class TestOrders(base.CommandTestCase):
 
         told = announcer.Announcer(self.engine, _Notifier())
         for _ in range(2):
-            told.run_once(mock.Mock(spec=listening.HealthManagers, members=()))
-        payload, = sent
+            told.run_once()
+        given, payload = sent
+        self.assertEqual('GIVEN', given.state)
         self.assertIsInstance(payload, payloads.OrderGiven)
         self.assertEqual(('sync pause', 'new switches', 'DONE'), (
             payload.command, payload.reason, payload.state))

@@ -212,7 +212,8 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
         error = exceptions.InvalidConfiguration('No server_ca.')
         self.outcomes = {'a': error, 'b': KeyError('mtu')}
         self.ask_for('a', 'b')
-        self.run_until(lambda: self.get('b').state == 'FAILED')
+        self.run_until(lambda: all(
+            self.get(name).state == 'FAILED' for name in 'ab'))
         self.assertEqual(('FAILED', 'No server_ca.'),
                          (self.get('a').state, self.get('a').reason))
         self.assertEqual('KeyError, see the log of the housekeeper '

@@ -180,7 +180,6 @@ def upgrade():
         sa.Column('created_at', types.Timestamp, nullable=False),
         sa.Column('updated_at', types.Timestamp, nullable=False),
         sa.Column('finished_at', types.Timestamp, nullable=True),
-        sa.Column('announced', sa.String(36), nullable=True),
         sa.UniqueConstraint('active_key',
                             name='uq_hmsync_image_rollout_active'))
     operations.create_table(
@@ -210,7 +209,6 @@ def upgrade():
         sa.Column('finished_at', types.Timestamp, nullable=True),
         sa.Column('claim_owner', sa.String(320), nullable=True),
         sa.Column('claim_expires_at', types.Timestamp, nullable=True),
-        sa.Column('announced', sa.String(36), nullable=True),
         sa.UniqueConstraint('active_key',
                             name='uq_hmsync_image_replacement_active'))
     operations.create_indexes(
@@ -362,7 +360,7 @@ def upgrade():
         'hmsync_distributor_vip',
         ix_hmsync_distributor_vip_distributor=['distributor_id'])
     operations.create_table(
-        'hmsync_cluster_news',
+        'hmsync_news',
         sa.Column('id', sa.Integer, primary_key=True, autoincrement=True),
         sa.Column('kind', sa.String(36), nullable=False),
         sa.Column('body', sa.Text, nullable=False),
@@ -379,8 +377,7 @@ def upgrade():
         sa.Column('state', sa.String(36), nullable=False),
         sa.Column('error', sa.Text, nullable=True),
         sa.Column('created_at', types.Timestamp, nullable=False),
-        sa.Column('finished_at', types.Timestamp, nullable=True),
-        sa.Column('announced', sa.String(36), nullable=True))
+        sa.Column('finished_at', types.Timestamp, nullable=True))
     operations.create_indexes('hmsync_order',
                               ix_hmsync_order_created=['created_at'])
     lookup.add(op.get_bind())

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Rows of ``hmsync_news``: events to notify of.
+
+A row is written in the transaction of the event. So no event is missed, and
+none is announced that did not happen. The housekeeper that deletes a row sends
+the notification, so none is sent twice.
+"""
+
+import dataclasses
+import json
+from typing import Any
+
+import sqlalchemy as sa
+
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+
+_TABLE = models.News.__table__
+
+
+@dataclasses.dataclass(frozen=True)
+class News:
+    """An event.
+
+    :param id: of the row.
+    :param kind: the event type of its payload, without the project.
+    :param body: the facts.
+    """
+
+    id: int
+    kind: str
+    body: dict[str, Any]
+
+
+def add(connection, kind, **body):
+    """Record an event of this transaction.
+
+    :param connection: an SQLAlchemy connection, in a transaction.
+    :param kind: the event type of its payload, without the project.
+    :param body: the facts; plain values, and times.
+    """
+    connection.execute(sa.insert(_TABLE).values(
+        kind=kind, created_at=types.utcnow(), body=json.dumps(
+            body, default=lambda time: time.isoformat(timespec='seconds'))))
+
+
+@api.retry
+def take(engine, limit):
+    """Delete and return News that the caller has to announce, oldest first."""
+    with engine.begin() as connection:
+        rows = connection.execute(
+            sa.select(_TABLE).order_by(_TABLE.c.id).limit(limit)).all()
+        return [
+            News(row.id, row.kind, json.loads(row.body)) for row in rows
+            # Skip rows that another housekeeper took meanwhile.
+            if connection.execute(
+                sa.delete(_TABLE).where(_TABLE.c.id == row.id)).rowcount]
+
+
+@api.retry
+def forget(engine, max_age):
+    """Delete old news, as they pile up without notifications.
+
+    :param max_age: seconds.
+    """
+    with engine.begin() as connection:
+        return connection.execute(sa.delete(_TABLE).where(
+            _TABLE.c.created_at < types.utcnow_plus(-max_age))).rowcount
