@@ -246,6 +246,23 @@ class TestRequirements(base.BaseTestCase):
             'import octavia_hmsync.cmd.distributor\n'
             'import octavia_hmsync.distributor.ovs.openvswitch\n')
 
+    def test_ovn_is_named_where_it_is_missing(self):
+        """With distributors nothing of it is needed."""
+        self.load((), (
+            'sys.modules["ovs"] = sys.modules["ovsdbapp"] = None\n'
+            'from octavia_hmsync import exceptions\n'
+            'from octavia_hmsync.cluster.distribution.ovs import '
+            'floating_ips\n'
+            'from oslo_config import cfg\n'
+            'conf = cfg.ConfigOpts()\n'
+            'conf([], default_config_files=[])\n'
+            'assert floating_ips.find(conf) == {}\n'
+            'try:\n'
+            '    import octavia_hmsync.cluster.distribution.ovn.nat\n'
+            'except exceptions.InvalidConfiguration as e:\n'
+            '    assert "install octavia-hmsync[ovn]" in str(e)\n'
+            'else:\n    raise AssertionError()\n'))
+
     def test_controller_without_the_rest(self):
         """Also without OVN's libraries: they are imported where it is used."""
         self.load(('flask', 'gunicorn', 'werkzeug', 'ovs', 'ovsdbapp'), (

@@ -178,7 +178,10 @@ def _get_wanted(conf, engine):
 
 def _check_ovn(conf):
     """Whether both databases of OVN can be used."""
-    from octavia_hmsync.cluster.distribution.ovn import connections
+    try:
+        from octavia_hmsync.cluster.distribution.ovn import connections
+    except exceptions.InvalidConfiguration as e:
+        return result.failure(str(e))
 
     def ask(database):
         try:
@@ -196,13 +199,10 @@ def _check_ovn(conf):
 
 def _find_floating_ips(conf):
     """Tell whether floating IPs of clusters do not work, as a list."""
-    from octavia_hmsync.cluster.distribution.ovn import nat
     from octavia_hmsync.cluster.distribution.ovs import floating_ips
 
-    if not nat.is_known(conf):
-        return []
     try:
-        found = nat.find_distributed(conf, _OVN_TIMEOUT)
+        found = floating_ips.find(conf, _OVN_TIMEOUT)
     except exceptions.HMSyncException as e:
         return [str(e)]
     return [f'{len(found)} floating IPs are distributed by OVN, and clusters '

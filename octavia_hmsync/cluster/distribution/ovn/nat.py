@@ -16,17 +16,11 @@ from ovs import poller
 from ovs import stream
 
 from octavia_hmsync.cluster.distribution.ovn import connections
-from octavia_hmsync.conf import ovn as ovn_conf
 
 _QUESTION = {
     'op': 'select', 'table': 'NAT', 'columns': ['logical_port', 'external_ip'],
     'where': [['type', '==', 'dnat_and_snat'],
               ['external_mac', '!=', ['set', []]]]}
-
-
-def is_known(conf):
-    """Tell whether the operator has set the address of the database."""
-    return ovn_conf.read(conf, ovn_conf.NORTHBOUND).is_set
 
 
 def find_distributed(conf, timeout=None):

@@ -13,6 +13,7 @@ as it knows; housekeeping logs floating IPs that exist all the same.
 from oslo_log import log as logging
 
 from octavia_hmsync.cluster.db import front as front_repo
+from octavia_hmsync.conf import ovn as ovn_conf
 from octavia_hmsync import exceptions
 from octavia_hmsync import periodic
 
@@ -25,16 +26,28 @@ WHAT_TO_DO = ('Neutron has [ovn] enable_distributed_floating_ip = True: '
               'distributor_driver = hmsync_ovn for new clusters.')
 
 
+def find(conf, timeout=None):
+    """Return {id of a port: its floating IP} of all distributed ones.
+
+    :param timeout: seconds; a longer one by default.
+    :returns: nothing, too, without an address of OVN's database; its libraries
+              are not needed then.
+    :raises HMSyncException: if OVN cannot be asked.
+    """
+    if not ovn_conf.read(conf, ovn_conf.NORTHBOUND).is_set:
+        return {}
+    from octavia_hmsync.cluster.distribution.ovn import nat
+
+    return nat.find_distributed(conf, timeout)
+
+
 def are_distributed(conf):
     """Tell whether OVN has any distributed floating IP.
 
     :returns: False, too, if OVN does not answer or is not configured.
     """
-    from octavia_hmsync.cluster.distribution.ovn import nat
-
     try:
-        return bool(nat.is_known(conf) and
-                    nat.find_distributed(conf, _PATIENCE))
+        return bool(find(conf, _PATIENCE))
     except exceptions.HMSyncException as e:
         LOG.warning('Whether floating IPs are distributed is not known: %s',
                     e)
@@ -77,7 +90,4 @@ class FloatingIPs:
 
 def make(conf, engine):
     """Make a FloatingIPs; without OVN it finds none."""
-    from octavia_hmsync.cluster.distribution.ovn import nat
-
-    return FloatingIPs(engine, lambda: (
-        nat.find_distributed(conf) if nat.is_known(conf) else {}))
+    return FloatingIPs(engine, lambda: find(conf))
