@@ -215,7 +215,7 @@ class FailoverGuardReleased(Payload):
     amphora_ids: tuple
 
 
-@dataclasses.dataclass(frozen=True)
+@event('order.given')
 class OrderGiven(Payload):
     """An operator ran a command that changes something; again when it ends.
 
@@ -228,10 +228,6 @@ class OrderGiven(Payload):
     :param state: GIVEN, DONE or FAILED.
     :param error: why it FAILED, or None.
     """
-
-    EVENT_TYPE = 'octavia_hmsync.order.given'
-    PRIORITY = INFO
-    VERSION = '1.0'
 
     order_id: str
     command: str
