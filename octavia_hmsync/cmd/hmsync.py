@@ -6,7 +6,7 @@ import argparse
 import ast
 import functools
 from importlib import metadata
-from importlib import util
+from importlib import resources
 import logging
 import os
 import sys
@@ -95,9 +95,9 @@ class CommandManager(commandmanager.CommandManager):
         for name, point in self.commands.items():
             if isinstance(point, metadata.EntryPoint):
                 if point.module not in trees:
+                    folder, _, file = point.module.rpartition('.')
                     trees[point.module] = ast.parse(
-                        util.find_spec(point.module).loader.get_source(
-                            point.module))
+                        (resources.files(folder) / f'{file}.py').read_text())
                 text = next(ast.get_docstring(node)
                             for node in trees[point.module].body
                             if isinstance(node, ast.ClassDef) and

@@ -85,7 +85,7 @@ def take_amphora_failovers(take):
         if not take(amphora_id):
             stock(self, amphora_id, *args, **kwargs)
 
-    failover_amphora.hmsync_stock = stock
+    setattr(failover_amphora, 'hmsync_stock', stock)
     kind.failover_amphora = failover_amphora
 
 

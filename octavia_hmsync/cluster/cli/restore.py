@@ -56,7 +56,9 @@ class RestoreCluster(base.Change, command.Command):
         elif parsed_args.dry_run:
             if cluster.claimed_by and cluster.claim_expires_at > cluster.now:
                 raise _claimed(cluster)
-            self._tell(*self._look(conf, engine, cluster, parsed_args), True)
+            snapshot, status, statuses = self._look(conf, engine, cluster,
+                                                    parsed_args)
+            self._tell(snapshot, status, statuses, True)
         else:
             self._restore(conf, engine, cluster, parsed_args)
         if parsed_args.wait and not parsed_args.dry_run:

@@ -91,9 +91,10 @@ def describe(view, limits, manager):
         view.members, probes) else math.inf)
     last = get_last_move(cluster)
     better = signs.find_better(probes, last)
+    status, of_load_balancer = _describe_statuses(view)
     return Situation(
         view, base.Cluster(
-            *_describe_statuses(view), cluster.desired_size, cluster.min_size,
+            status, of_load_balancer, cluster.desired_size, cluster.min_size,
             _age(cluster.now, cluster.created_at), cluster.size,
             cluster.standby, cluster.enabled, view.may_resize,
             better is not None, view.is_distributed,

@@ -80,7 +80,7 @@ class _TLSStream(stream.SSLStream):
     """
 
     # (key, certificate, authorities) by the address after "ssl:".
-    files: dict[str, tuple[str, str, str]] = {}
+    files: dict[str, tuple[str | None, ...]] = {}
     _lock = threading.Lock()
     _NAMES = ('_SSL_private_key_file', '_SSL_certificate_file',
               '_SSL_ca_cert_file')
