@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from octavia_hmsync import cloud
 from octavia_hmsync.cmd import hmsync
 from octavia_hmsync import compat
+from octavia_hmsync.conf import opts
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import schema
@@ -153,7 +154,7 @@ class NodePortTestCase(base.BaseTestCase):
         self.addCleanup(compat.CONF.reset)
         conf = compat.load_configuration(
             ['--config-file', self.write_conf(**groups)])
-        groups.register(conf)
+        opts.register(conf)
         return conf
 
     def use(self, conf):
