@@ -240,7 +240,7 @@ class WalkMixin:
         with self.walk('packages.rst') as page:
             self.packages(page)
         # test_packaging runs it.
-        readme.pass_over('git clone', "pip install './octavia-hmsync")
+        readme.pass_over('git clone', 'pip install ./octavia-hmsync')
         self.lines = readme.lines()
         with self.walk('roll-out.rst') as page:
             self.roll_out(page)
@@ -284,7 +284,7 @@ class WalkMixin:
     # The pages
 
     def packages(self, page):
-        page.pass_over('git clone', "pip install './octavia-hmsync")
+        page.pass_over('git clone', 'pip install ./octavia-hmsync')
         page.pass_over('pip wheel')
         page.see('could not load configuration')  # test_services has it.
         page.see('/etc/octavia/')
