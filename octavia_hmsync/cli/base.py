@@ -106,8 +106,10 @@ class DatabaseMixin(plain.Command):
         except Exception as e:
             is_reported = (isinstance(e, REPORTED_ERRORS) or
                            api.is_database_error(e))
-            self._finish_order(describe(e) if is_reported
-                               else type(e).__name__)
+            # A database that has just failed is not waited for once more.
+            if not api.is_database_error(e):
+                self._finish_order(describe(e) if is_reported
+                                   else type(e).__name__)
             if self.app.options.debug or not is_reported:
                 raise
             error = exceptions.HMSyncException(describe(e))

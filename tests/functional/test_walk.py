@@ -38,6 +38,7 @@ from testtools import content
 from octavia_hmsync.amphora import upload_result
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import house_keeper as house_keeper_repo
 from tests.cloud import octavia_conf
 from tests.cloud import pages
 from tests.cloud import process
@@ -332,6 +333,8 @@ class WalkMixin:
         self.assertEqual(0, self.shell.run('octavia-hmsync db upgrade')[0])
         self.configure(self.lines)
         self.restart(self.keeper)
+        self.wait_for(lambda: house_keeper_repo.get_up(self.engine, 60),
+                      'keepalive of a housekeeper')
         page.run('octavia-hmsync sync run --all')
 
 

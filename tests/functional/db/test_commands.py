@@ -9,6 +9,8 @@ from tests.unit.cli import base
 
 LINE = ('The database cannot be used: {}. Check [database] connection in '
         'octavia.conf, and the database.\n')
+# Of a command that has done what it was to do.
+NOT_RECORDED = 'How this order ended is not recorded: '
 LOST = (2013, 'Lost connection to MySQL server during query')
 TIMED_OUT = (2013, f'{LOST[1]} (timed out)')
 # What it takes to open a connection is the same for all of them.
@@ -35,7 +37,8 @@ class TestDatabaseGoesAway(mariadb.MariaDBMixin, base.CommandTestCase):
     def check(self, fault, expected, numbers, *argv):
         """Run a command with a fault at each of these requests.
 
-        It fails with one line, or had nothing to ask for any more.
+        It fails with one line, or had nothing to ask for any more, but for
+        its order.
         """
         # A busy server is none that hangs.
         self.be_patient(1 if fault == mysql_proxy.HANGS else 60)
@@ -43,8 +46,9 @@ class TestDatabaseGoesAway(mariadb.MariaDBMixin, base.CommandTestCase):
         for number in numbers:
             self.proxy.fail_from(number, fault)
             code, _out, err = self.run_command(*argv)
-            self.assertIn((code, err), ((1, LINE.format(expected)), (0, '')),
-                          number)
+            line = LINE.format(expected)
+            self.assertIn((code, err), (
+                (1, line), (0, ''), (0, f'{NOT_RECORDED}{line}')), number)
             results.add(code)
         self.assertIn(1, results)
         self.proxy.heal()
@@ -71,7 +75,7 @@ class TestDatabaseGoesAway(mariadb.MariaDBMixin, base.CommandTestCase):
     def test_upgrade(self):
         number = self.count_requests('db', 'upgrade')
         self.check_each('db', 'upgrade')
-        self.check(mysql_proxy.HANGS, TIMED_OUT, (number - 3,),
+        self.check(mysql_proxy.HANGS, TIMED_OUT, (number // 2,),
                    'db', 'upgrade')
 
     def test_look(self):
