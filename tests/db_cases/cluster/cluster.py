@@ -201,8 +201,10 @@ class ClusterClaimCases(_Cases):
         self.assertFalse(self.renew('one'))
         self.assertFalse(claim_repo.release(self.engine, CLUSTER, 'one'))
         with self.engine.begin() as connection:
-            self.assertTrue(claim_repo.hold(connection, CLUSTER, 'two', 60))
-            self.assertFalse(claim_repo.hold(connection, CLUSTER, 'one', 60))
+            self.assertTrue(claim_repo.CLAIMS.hold(
+                connection, CLUSTER, 'two', 60))
+            self.assertFalse(claim_repo.CLAIMS.hold(
+                connection, CLUSTER, 'one', 60))
 
 
 class ClusterMemberCases(_Cases):

@@ -17,6 +17,7 @@ from octavia_hmsync.cluster.distribution.ovs import vips as cluster_vips
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
 from octavia_hmsync import compat
 from octavia_hmsync.db import models
+from octavia_hmsync.db import news
 from octavia_hmsync import exceptions
 from tests.cloud import records
 from tests.unit import base
@@ -610,7 +611,7 @@ class TestCutOff(distributors.DistributorTestCase):
         for cluster_id in self.clusters:
             self.vips.add(cluster_id)
         self.look()
-        news_repo.take(self.engine, 1000)
+        news.take(self.engine, 1000)
 
     def client_of(self, url):
         """Return what the other one has for a distributor."""
@@ -635,7 +636,7 @@ class TestCutOff(distributors.DistributorTestCase):
 
     def take_news(self):
         return [(one.kind, one.body['distributor'])
-                for one in news_repo.take(self.engine, 1000)
+                for one in news.take(self.engine, 1000)
                 if one.kind.startswith('distributor.')]
 
     def test_one_stays_while_somebody_reaches_it(self):
