@@ -28,7 +28,8 @@ class ComputeTestCase(base.CommandTestCase):
         command.app = mock.Mock(config_args=['--config-file',
                                              self.conf_path])
         return compute.connect(
-            cli_base.DatabaseMixin.load_configuration(command))
+            cli_base.DatabaseMixin.load_configuration(
+                command, with_octavia=True))
 
 
 class TestNova(ComputeTestCase):

@@ -423,6 +423,7 @@ class ExclusionCases(_Cases):
         flavor = self.records.add_flavor()
         ids = [self.records.add_load_balancer(flavor_id=flavor)
                for _ in range(4)]
+        self.add_zone('az1')
         for lb_id, values in ((ids[0], {'availability_zone': 'az1'}),
                               (ids[1], {'provider': None}),
                               (ids[2], {'provider': 'ovn'}),
