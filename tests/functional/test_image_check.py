@@ -183,9 +183,10 @@ class TestImageCheck(mgmt_network.NetworkTestCase):
         code, out, _err = self.run_command('image', 'check', '-f', 'json')
         rows = mgmt_network.base.json.loads(out)
         self.assertEqual(2, code)
-        self.assertEqual(150, sum(row['check'] == 'VIP port'
-                                  for row in rows))
-        self.assertNotIn(self.lb_id, {row['load_balancer'] for row in rows})
+        found = [one['id'] for row in rows if row['check'] == 'VIP port'
+                 for one in row['loadbalancers']]
+        self.assertEqual(150, len(found))
+        self.assertNotIn(self.lb_id, found)
 
     def test_quota(self):
         """That of Octavia's own project, which Keystone would tell."""

@@ -40,7 +40,8 @@ class TestImages(base.BaseTestCase):
         self.assertListed('YES', newer.id)
         found = self.image('check', 'lb1')
         self.assertEqual({'Success'}, {row['result'] for row in found}, found)
-        self.assertIn(made.id, {row['load_balancer'] for row in found})
+        self.assertIn(made.id, {one['id'] for row in found
+                                for one in row['loadbalancers']})
         glance.deactivate_image(newer.id)
         self.assertListed('NO', first.id)
         glance.reactivate_image(newer.id)

@@ -83,7 +83,6 @@ class Cluster:
     distributor: str
     provisioning_status: str
     operating_status: str
-    is_failing_over: bool
     enabled: bool
     cluster_type: str
     affinity: str
@@ -100,6 +99,7 @@ class Cluster:
     ports: str | None = None
     vip_moved_at: datetime.datetime | None = None
     vip_hold: int | None = None
+    is_failing_over: bool = False
 
 
 _FIELDS = [field.name for field in dataclasses.fields(Cluster)]
