@@ -22,10 +22,10 @@ class TestImages(base.BaseTestCase):
             'octavia-hmsync', 'image', *argv, '-f', 'json'))
 
     def assertListed(self, outdated, target):
-        row, = self.image('list')
+        row, = self.image('list', '--long')
         self.assertEqual((outdated, target, 'ACTIVE', []), (
-            row['outdated'], row['target_image'], row['state'],
-            row['blocked_by']))
+            row['outdated'], row['target_image_id'],
+            row['provisioning_status'], row['blocked_by']))
 
     def test_newer_deactivated_and_other_images(self):
         glance = self.cloud.connection.image
@@ -48,6 +48,6 @@ class TestImages(base.BaseTestCase):
         glance.remove_tag(newer.id, octavia.IMAGE_TAG)
         self.assertListed('NO', first.id)
         glance.delete_image(first.id)
-        row, = self.image('list')
+        row, = self.image('list', '--long')
         self.assertEqual(('UNKNOWN', None, ['NO_IMAGE']), (
-            row['outdated'], row['target_image'], row['blocked_by']))
+            row['outdated'], row['target_image_id'], row['blocked_by']))
