@@ -9,7 +9,6 @@ from octavia_hmsync.cluster.cli import common
 from octavia_hmsync.cluster.db import lock as lock_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import restore as restore_repo
-from octavia_hmsync.cluster import work
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import restore as snapshot_repo
@@ -67,6 +66,9 @@ class RestoreCluster(base.Change, command.Command):
                       f'show {cluster.id}".')
 
     def _restore(self, conf, engine, cluster, parsed_args):
+        # Imported late: other commands start sooner.
+        from octavia_hmsync.cluster import work
+
         held = work.make_claims(engine, conf.host).claim(cluster.id)
         if held is None:
             raise _claimed(cluster)

@@ -404,6 +404,11 @@ class TestRealCommand(sqlite.SqliteMixin, db_base.DatabaseTestCase):
         devstack.iniset('database', 'connection', self.database.connection)
         devstack.iniset('hmsync', 'offline_after', 600)
         devstack.iniset('health_manager', 'heartbeat_key', 'insecure')
+        made = self.useFixture(certificates.Certificates(
+            self.useFixture(fixtures.TempDir()).path))
+        devstack.iniset('haproxy_amphora', 'client_cert', made.client_path)
+        devstack.iniset('haproxy_amphora', 'server_ca',
+                        made.server_authority.certificate_path)
         devstack.phase('stack', 'post-config')
         devstack.octavia_extra()
         hm_repo.register(self.engine, 'controller1', '192.0.2.3', 5555, '1',
