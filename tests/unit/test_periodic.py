@@ -22,6 +22,8 @@ class TestPeriodicThread(base.TestCase):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger(
             'octavia_hmsync', format='%(levelname)s %(message)s'))
+        # Other tests of this process may have left some.
+        self.patch(periodic, '_PROBLEMS', periodic._Problems())
         self.database = self.useFixture(sqlite.SqliteMixin.make_database())
         self.engine = api.create_engine(self.make_conf(
             database={'connection': self.database.connection}))
@@ -246,7 +248,6 @@ class TestPeriodicThread(base.TestCase):
     def test_newer_tables_are_worked_with(self):
         schema.upgrade(self.engine)
         self.patch(schema, 'current', lambda connection: 'ffff')
-        self.patch(periodic, '_PROBLEMS', periodic._Problems())
         # A lost connection has it look again.
         self.errors = [db_exc.DBConnectionError('gone')]
         self.start(upgrade=False)

@@ -19,6 +19,7 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import models
 from octavia_hmsync.db import news
 from octavia_hmsync import exceptions
+from octavia_hmsync import periodic
 from tests.cloud import records
 from tests.unit import base
 from tests.unit.cluster import distributors
@@ -508,6 +509,7 @@ class TestLook(distributors.DistributorTestCase):
         # Neutron is asked rarely, and may be down.
         self.now += 100
         log = self.useFixture(fixtures.FakeLogger())
+        self.patch(periodic, '_PROBLEMS', periodic._Problems())
         self.ports.error = exceptions.CloudUnavailable('down')
         for _look in range(3):
             self.watch.run_once()

@@ -175,6 +175,9 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.line = self.useFixture(fixtures.MockPatchObject(
             wire, 'Line', autospec=True)).mock
         self.line.return_value.add_meters.return_value = True
+        # Its thread would go on after the test.
+        self.announce = announcer.Announcer.start
+        self.patch(announcer.Announcer, 'start', lambda *_: None)
         self.flows, self.links = FakeFlows(), FakeLinks()
         self.conf = cfg.ConfigOpts()
         self.now = 5.0
@@ -337,6 +340,8 @@ class TestOpenVSwitch(base.BaseTestCase):
             lambda frames, mark: sent.append(len(frames)))
         self.apply(doc.ACTIVE, active=False)
         self.assertEqual('', self.links.vips[VIP])
+        self.patch(announcer, 'DELAYS', (0,))
+        self.patch(announcer.Announcer, 'start', self.announce)
         self.apply(doc.ACTIVE)
         # IPv4 in two ways, and IPv6.
         waiting.wait_for(lambda: sent, 'frame')
