@@ -88,7 +88,8 @@ _PROBLEMS = _Problems()
 def note_problem(what: abc.Hashable, problem: str | None) -> None:
     """Note what keeps a part of a periodic look from being done.
 
-    It is logged once, and once that all works again.
+    It is logged once, and once that all works again. Call it outside of
+    except blocks: oslo.log would log the exception once more.
 
     :param what: stands for the part.
     :param problem: a line of text; None if there is none now.

@@ -76,6 +76,9 @@ def controller(connection, certificates, heartbeat_key, amphora_port):
         },
         'certificates': {
             'cert_generator': 'local_cert_generator',
+            # Seconds: they end before the authority does, and not so soon
+            # that housekeeping renews them.
+            'cert_validity_time': 20 * 86400,
             'ca_certificate': certificates.server_authority.certificate_path,
             'ca_private_key': certificates.server_authority.key_path,
         },

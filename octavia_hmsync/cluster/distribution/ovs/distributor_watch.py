@@ -237,6 +237,7 @@ class DistributorWatch:
         :returns: ids of the clusters with a distributor without a port.
         """
         ports = self._distributors.ports
+        problem, without = None, ()
         try:
             # Rows are read after the ports: what they say is newer.
             off = (ports.get_switched_off()
@@ -252,24 +253,22 @@ class DistributorWatch:
             without = self._ports.run_once()
             self._checked[_PORTS] = self._clock()
         except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
-            self._note(_PORTS, f'Ports of distributors were not checked: '
-                               f'{e}')
-            return ()
-        self._note(_PORTS, None)
-        self._admit()
+            problem = f'Ports of distributors were not checked: {e}'
+        self._note(_PORTS, problem)
+        if problem is None:
+            self._admit()
         return without
 
     def _admit(self):
         """Ensure that members admit the probes of distributors."""
         if self._rules is None:
             return
+        problem = None
         try:
             self._rules.ensure(front_repo.get_probers(self._engine))
         except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
-            self._note(_RULES, f'Rules of security groups were not '
-                               f'checked: {e}')
-        else:
-            self._note(_RULES, None)
+            problem = f'Rules of security groups were not checked: {e}'
+        self._note(_RULES, problem)
 
     def _note(self, what, problem):
         periodic.note_problem((self, what), problem)

@@ -69,13 +69,14 @@ class FloatingIPs:
 
     def run_once(self):
         """Log the floating IPs that do not work, each once."""
+        problem, distributed = None, {}
         try:
             distributed = self._find()
         except exceptions.HMSyncException as e:
-            periodic.note_problem(self, f'Floating IPs were not checked: '
-                                        f'{e}')
+            problem = f'Floating IPs were not checked: {e}'
+        periodic.note_problem(self, problem)
+        if problem is not None:
             return
-        periodic.note_problem(self, None)
         # Most clouds have none: then the database is not asked.
         dark = {cluster_id: distributed[port_id] for cluster_id, port_id
                 in front_repo.get_vip_ports(self._engine).items()

@@ -21,7 +21,7 @@ CONFIG = {'vip_subnet': SUBNET, 'additional_vip_data': [],
 
 class TestNewcomer(clusters.ClusterTestCase):
 
-    update_timeout = 2
+    update_timeout = 30
 
     def setUp(self):
         super().setUp()
@@ -124,10 +124,12 @@ class TestNewcomer(clusters.ClusterTestCase):
             self.assertFails('its agent answered 500 to')
 
     def test_it_hangs(self):
+        self.conf.set_override('update_timeout', 2, group='hmsync_cluster')
         self.agent.ail(ailing.HANGS_IN_ANSWER, 'vrrp/start')
         self.assertFails('did not answer within')
 
     def test_what_is_not_there(self):
+        self.conf.set_override('update_timeout', 2, group='hmsync_cluster')
         self.add_listener('l1')
         with mock.patch('tests.fleet.routes._get_listeners', autospec=True,
                         return_value=[]):
