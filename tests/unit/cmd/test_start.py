@@ -49,12 +49,18 @@ class TestStart(base.CommandTestCase):
                 self.get_imported(*argv), argv)
 
     def test_database(self):
+        # oslo.log itself imports eventlet, where there is an older one.
+        logs = subprocess.run(
+            [sys.executable, '-W', 'ignore', '-c', 'import sys\n'
+             'from oslo_log import log\nprint(*sys.modules)'],
+            capture_output=True, check=True, text=True).stdout
+        clients = _CLIENTS - set(logs.split())
         for argv in (['complete'], ['help', 'image', 'replace'],
                      ['sync', 'status'], ['amphora', 'list'],
                      ['cluster', 'list'], ['distributor', 'list'],
                      ['image', 'rollout', 'list']):
             imported = self.get_imported(*argv)
-            self.assertEqual(set(), _CLIENTS & imported, argv)
+            self.assertEqual(set(), clients & imported, argv)
             self.assertEqual(set(), {
                 name for name in imported if name.split('.')[0] == 'octavia'
             } - _OCTAVIA, argv)
