@@ -333,8 +333,7 @@ class WalkMixin:
         self.assertEqual(0, self.shell.run('octavia-hmsync db upgrade')[0])
         self.configure(self.lines)
         self.restart(self.keeper)
-        self.wait_for(lambda: house_keeper_repo.get_up(self.engine, 60),
-                      'keepalive of a housekeeper')
+        self.wait_until_kept()
         page.run('octavia-hmsync sync run --all')
 
 
@@ -388,6 +387,11 @@ class TestWalk(WalkMixin, base.FunctionalTestCase):
         """Wait until so many have the newest list."""
         self.wait_for(lambda: self.count_uploaded() == amphorae,
                       f'upload to {amphorae} amphorae')
+
+    def wait_until_kept(self):
+        """Wait until a housekeeper has given a sign of life."""
+        self.wait_for(lambda: house_keeper_repo.get_up(self.engine, 60),
+                      'keepalive of a housekeeper')
 
     def count_uploaded(self):
         newest = generation_repo.get_newest(self.engine)

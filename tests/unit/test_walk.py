@@ -109,6 +109,9 @@ class WalkOnTheSpot(test_walk.WalkMixin):
     def wait_until_uploaded(self, amphorae):
         pass
 
+    def wait_until_kept(self):
+        pass
+
     def execute(self, statement):
         self.statements.append(statement)
         return []
