@@ -80,8 +80,8 @@ def _check_connection(conf):
 class DatabaseMixin(plain.Command):
     """For cliff commands that need octavia.conf and the database.
 
-    One that changes something says so by add_dry_run(): each of its runs but
-    dry ones is recorded as an order, before it changes anything.
+    A command that changes something says so by add_dry_run(): each of its
+    runs but dry ones is recorded as an order, before it changes anything.
     """
 
     # The application of cmd.hmsync.
@@ -89,7 +89,7 @@ class DatabaseMixin(plain.Command):
     _parsed_args: typing.Any = None
     # Why a command failed that raises nothing, or None.
     order_error: str | None = None
-    # The engine and the order that is recorded, of a command that is one.
+    # The engine and the order.New, once this run is recorded as an order.
     _recorded: typing.Any = None
 
     def run(self, parsed_args):

@@ -22,13 +22,7 @@ class ListOrders(base.DatabaseMixin, base.Lister):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            '--limit', type=base.positive_number, metavar='<number>',
-            help='no more than so many (default: all)')
-        parser.add_argument(
-            '--marker', metavar='<order-id>',
-            help='only those behind this one: the last one of the page '
-                 'before')
+        base.add_paging(parser, '<order-id>')
         base.add_long(parser, _LONG_COLUMNS)
         return parser
 

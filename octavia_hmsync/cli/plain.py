@@ -116,8 +116,7 @@ def add_paging(parser, metavar, limit=None):
         help=f'no more than so many (default: {limit or "all"})')
     parser.add_argument(
         '--marker', metavar=metavar,
-        help='only those behind this one: the first column of the last row '
-             'of the page before')
+        help='only what is behind this one, the last of the page before')
 
 
 def take_page(rows, parsed_args):

@@ -95,8 +95,8 @@ def lock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
 def unlock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
     """Unlock the load balancer of a cluster.
 
-    A load balancer that is not locked, or is to be deleted, stays as it is;
-    one that is failing over stays locked until its members are replaced.
+    A load balancer that is not locked, or is to be deleted, stays as it is.
+    While its cluster fails over, it stays locked until members are replaced.
 
     :param owner: the claim owner.
     :param expiry: seconds after which the claim lapses.

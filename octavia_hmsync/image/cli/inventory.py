@@ -59,13 +59,7 @@ class ListImages(base.DatabaseMixin, base.Lister):
             '--ask-agents', action='store_true',
             help='show haproxy_version, too: ask the agents of the amphorae '
                  'that are shown; "?" stands for an agent that does not tell')
-        parser.add_argument(
-            '--limit', type=base.positive_number, metavar='<number>',
-            help='no more than so many, the first by id (default: all)')
-        parser.add_argument(
-            '--marker', metavar='<load-balancer-id>',
-            help='only those behind this one, by id: the last one of the '
-                 'page before')
+        base.add_paging(parser, '<load-balancer-id>')
         base.add_long(parser, _LONG_COLUMNS)
         return parser
 
