@@ -382,6 +382,12 @@ class _Compiler:
                         if self._room is Room.NONE else ()):
                 self._add(BEGIN, 20, [f'{PIN}={UNPINNED}',
                                       _is(IN_BASE, mac)], *self._send(mac))
+                # Its next packet may have been pinned before it is sent again,
+                # or before Open vSwitch looks at it again in its cache.
+                for pin in (OLD, TOLD):
+                    self._add(BEGIN, 20, [f'{PIN}={pin}', _is(OUT, mac),
+                                          _is(IN_BASE, mac)],
+                              *self._send(mac))
         self._begin_all()
         for mac in sorted(base.macs):
             self._keep(mac)

@@ -53,6 +53,19 @@ class _TestCase(base.CommandTestCase):
 
 class TestCluster(_TestCase):
 
+    def test_name_and_enabled(self):
+        """Its owner renames and disables the load balancer."""
+        lb_id, _ = self.make()
+        self.records.change('load_balancer', lb_id, name='other',
+                            enabled=False)
+        row, = self.run_json('cluster', 'list')
+        self.assertEqual('other', row['name'])
+        found = self.run_json('cluster', 'show', 'other')
+        self.assertEqual(('other', False),
+                         (found['name'], found['enabled']))
+        self.assertFails('There is no cluster web, nor a load balancer',
+                         'cluster', 'show', 'web')
+
     def test_none(self):
         for command in (('cluster', 'list'), ('cluster', 'member', 'list'),
                         ('distributor', 'list')):

@@ -589,6 +589,34 @@ class TestUpkeep(ManagedTestCase):
         self.assertEqual(['ACTIVE', 'ACTIVE', 'DRAINING'],
                          sorted(state for _slot, state in self.states(lb)))
 
+    def test_name_and_enabled(self):
+        """Both are those of the load balancer, whenever its owner changes it.
+
+        One that is disabled is OFFLINE, and its members are replaced as ever.
+        """
+        lb = self.make()
+        name = self.get_cluster(lb).cluster_name
+        self.see_all(lb)
+        self.records.change('load_balancer', lb, name='other', enabled=False)
+        self.keep()
+        found = self.get_cluster(lb)
+        self.assertEqual(('other', False, 'OFFLINE'), (
+            found.cluster_name, found.enabled, found.operating_status))
+        dead = self.get_members(lb)[0]
+        self.see(dead.id, DOWN, SILENT)
+        self.urge()
+        self.keep()
+        self.assertWhole(lb, 3)
+        self.assertNotIn(dead.id, [each.id for each in self.get_members(lb)])
+        self.assertEqual('OFFLINE', self.status(lb))
+        self.records.change('load_balancer', lb, name='', enabled=True)
+        self.see_all(lb)
+        self.keep()
+        found = self.get_cluster(lb)
+        # One without a name is shown with that of its beginning.
+        self.assertEqual((name, True, 'ONLINE'), (
+            found.cluster_name, found.enabled, found.operating_status))
+
     def test_events(self):
         """A manager hears of each thing once."""
         lb = self.make()

@@ -415,6 +415,8 @@ class TestConnections(base.BaseTestCase):
                 # Without much room what is sent twice as it begins may break.
                 one['room'] = pipeline.Room.ENOUGH
             for each in world.distributors:
+                # It is looked at more often than room changes.
+                each.account()
                 each.room = one['room']
             for slot, what in one['changes']:
                 world.change(slot, what)

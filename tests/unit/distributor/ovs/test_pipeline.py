@@ -292,6 +292,22 @@ class TestPackets(base.BaseTestCase):
                 self.assertEqual(first, self.send('10.0.0.9', port))
             self.assertEqual(pins, bool(self.count_pins()[1]))
 
+    def test_no_room_and_a_beginning_comes_again(self):
+        """After its second packet, or seen so late: it goes where it went."""
+        before = documents.make_document(doc.ACTIVE, doc.ACTIVE)
+        after = dataclasses.replace(before, affinity=doc.SOURCE_IP)
+        transition = transitions.advance(transitions.advance(
+            None, before, 0), after, 1)
+        self.switch = install(after, transition, room=pipeline.Room.NONE)
+        flags = ([switch.SYN], [switch.ACK], [switch.SYN], [switch.ACK])
+        found = set()
+        for port in range(40):
+            sent = [self.send('10.0.0.9', port, flags=each) for each in flags]
+            self.assertEqual(4 * sent[:1], sent)
+            found.add(tuple(sent[0]))
+        # Some of them are not where new ones go.
+        self.assertEqual(2, len(found))
+
     def test_ended(self):
         """Who ends with the first packet is not remembered for long."""
         before = documents.make_document(doc.ACTIVE)
