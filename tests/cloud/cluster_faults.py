@@ -413,6 +413,37 @@ class DistributorPortDeleted(Fault):
             'another port of a distributor', 120, 1)
 
 
+class PortChanged(Fault):
+    """A port loses its address pairs and security groups."""
+
+    group = 'tenant'
+    is_felt = True
+
+    def begin(self):
+        self._port_id = self.about(self.choose())
+        network = self.cloud.connection.network
+        self._before = self._read()
+        network.update_port(self._port_id, allowed_address_pairs=[],
+                            security_groups=[])
+
+    def _read(self):
+        port = self.cloud.connection.network.get_port(self._port_id)
+        return ({pair['ip_address'].partition('/')[0]
+                 for pair in port.allowed_address_pairs},
+                set(port.security_group_ids))
+
+    def end(self):
+        waiting.wait_for(lambda: self._read() == self._before,
+                         'what the port had', 120, 1)
+
+
+class DistributorPortChanged(PortChanged):
+    """Of the one that answers."""
+
+    def choose(self):
+        return self.world.get_active_port()
+
+
 class MemberPortDeleted(Fault):
     """That of the front end: the member is replaced."""
 
@@ -427,29 +458,12 @@ class MemberPortDeleted(Fault):
             self.world.get_port(amphora_id))
 
 
-class MemberPortChanged(Fault):
-    """Without the address pair of the VIP, and without security groups."""
+class MemberPortChanged(PortChanged):
+    """That of the front end."""
 
-    group = 'tenant'
-    is_felt = True
-
-    def begin(self):
-        self._port_id = self.world.get_port(self.about(self.chance.choice(
-            sorted(self.world.get_serving()))))
-        network = self.cloud.connection.network
-        self._before = self._read()
-        network.update_port(self._port_id, allowed_address_pairs=[],
-                            security_groups=[])
-
-    def _read(self):
-        port = self.cloud.connection.network.get_port(self._port_id)
-        return ({pair['ip_address'].partition('/')[0]
-                 for pair in port.allowed_address_pairs},
-                set(port.security_group_ids))
-
-    def end(self):
-        waiting.wait_for(lambda: self._read() == self._before,
-                         'what the port of a member had', 120, 1)
+    def choose(self):
+        return self.world.get_port(self.chance.choice(
+            sorted(self.world.get_serving())))
 
 
 KINDS = (
@@ -458,7 +472,8 @@ KINDS = (
     DatabaseHung, DatabaseKilled, RabbitMQHung, RabbitMQKilled,
     DistributorKilled, DistributorHung, DistributorApart, VswitchHung,
     VswitchKilled, NodeKilled, Resized, Replaced, Drained, Moved, Updated,
-    DistributorPortDeleted, MemberPortDeleted, MemberPortChanged)
+    DistributorPortDeleted, DistributorPortChanged, MemberPortDeleted,
+    MemberPortChanged)
 
 
 def may_be_together(one, other):
