@@ -189,7 +189,7 @@ def advance(previous: Transition | None, document: doc.Document,
             del chain[-1]
         chain.append((current, now))
     after = _Forgetting(document, previous, now, known_since)
-    chain = _merge(chain, previous.doubles)
+    chain = _merge(chain, previous)
     if not (previous.doubles or previous.has_doubled) and (
             chain[0][0] == chain[-1][0]):
         del chain[:-1]
@@ -206,19 +206,21 @@ def advance(previous: Transition | None, document: doc.Document,
         not document.active)
 
 
-def _merge(chain: list[tuple[mapping.Mapping, float]], doubles: bool
+def _merge(chain: list[tuple[mapping.Mapping, float]], known: Transition
            ) -> list[tuple[mapping.Mapping, float]]:
     """Take out what leads nowhere, or where a later one leads, too.
 
-    :param doubles: whether packets go to members of all of them. If not, what
-                    began under the first one alone is not pinned, and it
-                    stays.
+    What began under the first one alone is not pinned. It stays, unless
+    packets go to members of all of them.
+
+    :param known: what tells whether they do, and to which.
     """
-    if doubles:
+    if known.doubles:
         # A member that comes and goes fills no room.
         last = {one: number for number, (one, _) in enumerate(chain)}
+        stays = 0 if any(one.macs - known.proven for one, _ in chain) else None
         chain = [pair for number, pair in enumerate(chain)
-                 if last[pair[0]] == number]
+                 if number in (stays, last[pair[0]])]
     merged: list[tuple[mapping.Mapping, float]] = []
     for number, (one, since) in enumerate(chain):
         if not one.macs and number < len(chain) - 1:
@@ -310,7 +312,7 @@ def adopt(own: Transition, other: Transition,
         *((mapping.without_dead(one, living, own.current,
                                 not other.doubles), since)
           for one, since in ((other.base, 0.0), *other.between)),
-        (own.current, other.since)], other.doubles)
+        (own.current, other.since)], other)
     (base, _), *between = chain[:-1] or chain
     adopted = Transition(base, own.current, other.since, tuple(between),
                          other.proven & living, True)

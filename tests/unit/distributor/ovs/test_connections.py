@@ -451,6 +451,22 @@ class TestConnections(base.BaseTestCase):
         world.take_over()
         self.check_taken_over(world)
 
+    def test_there_and_back(self):
+        """Of a member that must not get what is of others nothing is lost.
+
+        What it had before the first change is not pinned.
+        """
+        world = World(doc.FLOW, 0, PROVES['some'])
+        for client in range(CLIENTS):
+            world.open_some(client)
+        self.assertIn(documents.mac(0),
+                      [member for member, _ in world.connections.values()])
+        for _ in range(2):
+            world.change(0, 'affinity')
+        world.let_pass(2 * PIN_TIMEOUT)
+        world.send_all()
+        self.assertTrue(world.distributors[0].transition.is_over)
+
     def test_one_that_heard_of_a_change_late(self):
         """It pins what begins for no longer than the active one."""
         world = World(doc.FLOW, 0)
