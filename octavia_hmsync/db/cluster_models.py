@@ -127,6 +127,23 @@ class MemberProbe(model_base.Base):
     error = sa.Column(sa.Text, nullable=True)
 
 
+class MemberLoad(model_base.Base):
+    """What the heartbeats of a member have counted until one of them."""
+
+    __tablename__ = 'hmsync_member_load'
+    __table_args__ = {'mysql_engine': 'InnoDB'}
+
+    member_id = sa.Column(sa.String(36), primary_key=True)
+    heard_at = sa.Column(types.Timestamp, nullable=False)
+    # Open ones, and all so far.
+    connections = sa.Column(sa.BigInteger, nullable=False)
+    total_connections = sa.Column(sa.BigInteger, nullable=False)
+    total_bytes = sa.Column(sa.BigInteger, nullable=False)
+    # For each second, since the heartbeat before; NULL if not known.
+    connection_rate = sa.Column(sa.Float(53), nullable=True)
+    byte_rate = sa.Column(sa.Float(53), nullable=True)
+
+
 class Distributor(model_base.Base):
     """It spreads the connections of clusters over their members."""
 

@@ -19,6 +19,7 @@ Base = model_base.Base
 # All tables are found here, whichever module has them.
 Cluster = cluster_models.Cluster
 ClusterMember = cluster_models.ClusterMember
+MemberLoad = cluster_models.MemberLoad
 MemberProbe = cluster_models.MemberProbe
 Distributor = cluster_models.Distributor
 DistributorInstance = cluster_models.DistributorInstance

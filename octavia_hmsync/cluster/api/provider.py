@@ -20,6 +20,7 @@ from octavia_hmsync.cluster.api import topics
 from octavia_hmsync.cluster.api import vip_network
 from octavia_hmsync.cluster.distribution import backends
 from octavia_hmsync.cluster.distribution.ovs import floating_ips
+from octavia_hmsync.cluster.managers import installed as managers
 from octavia_hmsync.cluster.rules import flavor as flavors
 from octavia_hmsync.cluster.rules import places
 from octavia_hmsync.cluster.rules import sizes
@@ -59,6 +60,15 @@ def _refusing():
         raise _refuse(str(e)) from None
     except provider.NOT_FOUND as e:
         raise _refuse(provider.describe(e)) from None
+
+
+def _check_manager(flavor):
+    """Refuse a manager that is gone since the flavor was made, or unknown."""
+    name = flavor.get(flavors.MANAGER)
+    names = managers.get_names()
+    if name is not None and name not in names:
+        raise _refuse(f'{flavors.MANAGER} is {name}, and must be one of '
+                      f'{", ".join(names)}')
 
 
 class ClusterProviderDriver(provider.AmphoraProviderDriver):
@@ -107,6 +117,7 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
 
     def _create(self, loadbalancer):
         flavor = self._get(loadbalancer.flavor) or {}
+        _check_manager(flavor)
         size = self._resolve(flavor)
         for listener in self._get(loadbalancer.listeners) or ():
             self._check_protocol('listener', listener)
@@ -145,6 +156,7 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
     def validate_flavor(self, flavor_dict):
         with _refusing():
             flavors.check(flavor_dict)
+            _check_manager(flavor_dict)
             self._resolve(flavor_dict)
             super().validate_flavor(flavors.choose_kept(flavor_dict))
 

@@ -12,6 +12,7 @@ from octavia_hmsync.cluster.cli import common
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.managers import installed as managers
 from octavia_hmsync.cluster.rules import sizes
 from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync import exceptions
@@ -135,7 +136,7 @@ def _number(text):
 
 
 class SetCluster(base.Change, command.Command):
-    """Change how many members a cluster has.
+    """Change how many members a cluster has, or its manager.
 
     Values that are not given stay. The cluster manager then adds and removes
     members, one change of the size at a time; a member that leaves keeps its
@@ -159,6 +160,9 @@ class SetCluster(base.Change, command.Command):
         parser.add_argument('--standby', type=_number, metavar='<number>',
                             help='number of further members that are built '
                                  'and wait')
+        parser.add_argument('--manager', metavar='<name>',
+                            help='the cluster manager that decides for it, '
+                                 'which must be installed on all controllers')
         return parser
 
     def take_action(self, parsed_args):
@@ -166,10 +170,11 @@ class SetCluster(base.Change, command.Command):
             ('desired_size', parsed_args.desired),
             ('min_size', parsed_args.min),
             ('cooldown', parsed_args.cooldown),
-            ('standby', parsed_args.standby)) if value is not None}
+            ('standby', parsed_args.standby),
+            ('cluster_type', parsed_args.manager)) if value is not None}
         if not wanted:
-            self.parser.error('one of --desired, --min, --cooldown and '
-                              '--standby is required')
+            self.parser.error('one of --desired, --min, --cooldown, '
+                              '--standby and --manager is required')
         conf, engine = self.open_database()
         cluster = common.find_cluster(engine, parsed_args.cluster)
         common.check_that_it_stays(engine, cluster)
@@ -185,11 +190,11 @@ class SetCluster(base.Change, command.Command):
                       f'cluster show {cluster.id}".')
 
     def _change(self, conf, engine, cluster, changes, dry_run):
-        problem = sizes.find_problem(
-            **{'desired_size': cluster.desired_size,
-               'min_size': cluster.min_size, 'cooldown': cluster.cooldown,
-               'standby': cluster.standby, **changes},
-            size_limit=conf[cluster_conf.GROUP].size_limit)
+        counts = {name: changes.get(name, getattr(cluster, name))
+                  for name in ('desired_size', 'min_size', 'cooldown',
+                               'standby')}
+        problem = _find_missing_manager(changes) or sizes.find_problem(
+            **counts, size_limit=conf[cluster_conf.GROUP].size_limit)
         if problem:
             raise exceptions.NotPossible(
                 f'Cluster {cluster.id} cannot have these values: {problem}.')
@@ -202,6 +207,15 @@ class SetCluster(base.Change, command.Command):
                          for name, value in changes.items())
         self.say(f'Cluster {cluster.id}{" would get" if dry_run else ""}: '
                  f'{said}.')
+
+
+def _find_missing_manager(changes):
+    """Return why a cluster cannot have another manager, or None."""
+    name, names = changes.get('cluster_type'), managers.get_names()
+    if name is None or name in names:
+        return None
+    return (f'no cluster manager "{name}" is installed on this host, which '
+            f'has {", ".join(names)}')
 
 
 def _look(engine, cluster_id):

@@ -11,6 +11,7 @@ import datetime
 from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
+from octavia_hmsync.cluster.db import member_load as load_repo
 from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync import compat
@@ -283,17 +284,20 @@ def set_operating_status(engine, cluster_id, status):
 
 @api.retry
 def set_sizes(engine, cluster_id, desired_size=None, min_size=None,
-              cooldown=None, standby=None):
+              cooldown=None, standby=None, cluster_type=None):
     """Record the sizes that a cluster should have; None leaves one as it is.
 
     Its manager brings it there, to desired_size after the cooldown.
+
+    :param cluster_type: its manager from now on.
 
     :returns: False, without a change, if the cluster is gone, or min_size
               would exceed desired_size.
     """
     values = {name: value for name, value in (
         ('desired_size', desired_size), ('min_size', min_size),
-        ('cooldown', cooldown), ('standby', standby)) if value is not None}
+        ('cooldown', cooldown), ('standby', standby),
+        ('cluster_type', cluster_type)) if value is not None}
     smaller = _TABLE.c.min_size if min_size is None else sa.literal(min_size)
     larger = (_TABLE.c.desired_size if desired_size is None
               else sa.literal(desired_size))
@@ -305,6 +309,26 @@ def set_sizes(engine, cluster_id, desired_size=None, min_size=None,
         if not is_set:
             connection.rollback()
         return is_set
+
+
+@api.retry
+def ask_for_size(engine, cluster_id, before, size):
+    """Record the desired_size that the manager of a cluster wants.
+
+    :param before: the desired_size for which this was decided.
+    :returns: False, without a change, if the cluster is gone or has this
+              desired_size, if an operator has changed it meanwhile, or if the
+              last change of its size is not done or is within the cooldown.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.id == cluster_id,
+                   _TABLE.c.desired_size == before,
+                   _TABLE.c.size == before, _TABLE.c.desired_size != size,
+                   _TABLE.c.min_size <= size, _is_cooldown_over())
+            .values(desired_size=size,
+                    updated_at=types.utcnow())).rowcount == 1
 
 
 @api.retry
@@ -327,9 +351,13 @@ def resize(engine, cluster_id, size):
 def may_resize():
     """Return whether a cluster is to be resized now, for a statement."""
     return sa.and_(_TABLE.c.size != _TABLE.c.desired_size, sa.or_(
+        _is_cooldown_over(), _TABLE.c.size < _TABLE.c.min_size))
+
+
+def _is_cooldown_over():
+    return sa.or_(
         _TABLE.c.resized_at.is_(None), _TABLE.c.cooldown == 0,
-        _TABLE.c.resized_at <= types.utcnow_plus(-_TABLE.c.cooldown),
-        _TABLE.c.size < _TABLE.c.min_size))
+        _TABLE.c.resized_at <= types.utcnow_plus(-_TABLE.c.cooldown))
 
 
 @api.retry
@@ -373,9 +401,10 @@ def delete(engine, cluster_id):
             return False
         table = models.ClusterMember.__table__
         is_of_cluster = table.c.cluster_id == cluster_id
+        members = connection.execute(
+            sa.select(table.c.id).where(is_of_cluster)).scalars().all()
         probe_repo.delete_of(
-            connection, models.MemberProbe.__table__.c.member_id.in_(
-                connection.execute(sa.select(table.c.id).where(is_of_cluster))
-                .scalars().all()))
+            connection, models.MemberProbe.__table__.c.member_id.in_(members))
+        load_repo.delete_of(connection, members)
         connection.execute(sa.delete(table).where(is_of_cluster))
         return True

@@ -106,15 +106,18 @@ def _down(among=None):
             .group_by(_MEMBER.c.cluster_id).subquery())
 
 
-def get_candidates(engine, seconds):
+def get_candidates(engine, seconds, followers=()):
     """Return the ids of clusters that may need work, a set.
 
     The cost does not depend on the number of other clusters.
 
     :param seconds: for how long a change of a cluster, of its members' tasks,
                     or of its distributors counts.
+    :param followers: all clusters of these managers are candidates.
     """
     broken, down = _broken(), _down()
+    following = [sa.select(_CLUSTER.c.id).where(
+        _CLUSTER.c.cluster_type.in_(followers))] if followers else []
     with engine.connect() as connection:
         return set(connection.execute(sa.union_all(
             sa.select(_CLUSTER.c.id).where(
@@ -126,7 +129,8 @@ def get_candidates(engine, seconds):
             .join_from(_LB, _CLUSTER,
                        _CLUSTER.c.load_balancer_id == _LB.c.id)
             .where(_LB.c.provisioning_status.in_(
-                (compat.PENDING_CREATE, compat.PENDING_DELETE)))))
+                (compat.PENDING_CREATE, compat.PENDING_DELETE))),
+            *following))
             .scalars())
 
 
@@ -146,10 +150,12 @@ def _of(column, among):
     return [] if among is None else [column.in_(sorted(among))]
 
 
-def get_due(engine, among=None):
+def get_due(engine, among=None, followers=()):
     """Return the Dues of clusters that may need work, longest waiting first.
 
     :param among: ids of clusters to look at; None for all.
+    :param followers: managers that are to decide even if nothing has
+                      changed.
     """
     members, broken, down = (part(among) for part in
                              (_members, _broken, _down))
@@ -171,6 +177,7 @@ def get_due(engine, among=None):
         sa.and_(_LB.c.enabled.is_(sa.false()),
                 _CLUSTER.c.operating_status != compat.OFFLINE))
     wrong = sa.or_(
+        sa.and_(is_made, _CLUSTER.c.cluster_type.in_(followers)),
         _LB.c.id.is_(None), _LB.c.provisioning_status == compat.DELETED,
         _LB.c.provisioning_status.in_(
             (compat.PENDING_CREATE, compat.PENDING_DELETE)),

@@ -14,6 +14,7 @@ from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member_load as load_repo
 from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync.db import api
@@ -575,6 +576,7 @@ def delete(engine, member_id):
             probe_repo.delete_of(
                 connection,
                 models.MemberProbe.__table__.c.member_id == member_id)
+            load_repo.delete_of(connection, [member_id])
             return True
         connection.rollback()
         return False

@@ -13,9 +13,11 @@ import time
 from oslo_log import log as logging
 
 from octavia_hmsync.cluster.db import due as due_repo
+from octavia_hmsync.cluster.db import member_load as load_repo
 from octavia_hmsync.cluster.distribution import distribution
 from octavia_hmsync.cluster.keeping import upkeep
 from octavia_hmsync.cluster.keeping import urgency
+from octavia_hmsync.cluster.managers import installed as managers
 from octavia_hmsync.cluster import work as work_
 from octavia_hmsync import crew
 from octavia_hmsync.db import api
@@ -45,11 +47,13 @@ _RECENT = 120
 class Rounds:
     """Finds clusters for which there may be something to do.
 
+    :param followers: names of managers that decide in each round.
     :param clock: called without arguments, seconds.
     """
 
-    def __init__(self, engine, clock=time.monotonic):
+    def __init__(self, engine, followers=(), clock=time.monotonic):
         self._engine = engine
+        self._followers = followers
         self._clock = clock
         self._looked = None
         self._known: set[str] = set()
@@ -62,7 +66,8 @@ class Rounds:
         :raises DBError: if the database cannot be used.
         """
         now = self._clock()
-        due = due_repo.get_due(self._engine, self._choose(now))
+        due = due_repo.get_due(self._engine, self._choose(now),
+                               self._followers)
         self._known = {each.id for each in due}
         self._looked = now
         return due
@@ -74,7 +79,7 @@ class Rounds:
         page = due_repo.get_page(self._engine, self._after, _PAGE)
         self._after = page[-1] if len(page) == _PAGE else ''
         chosen = self._known.union(page, due_repo.get_candidates(
-            self._engine, _RECENT))
+            self._engine, _RECENT, self._followers))
         return chosen if len(chosen) <= _MANY else None
 
 
@@ -98,7 +103,8 @@ class ClusterKeeper:
         self._clock = clock
         self._make_upkeep = make_upkeep
         self._make_urgency = make_urgency
-        self._rounds = Rounds(context.engine, clock)
+        self._followers = managers.get_followers()
+        self._rounds = Rounds(context.engine, self._followers, clock)
         self._running: crew.Crew[str] = crew.Crew(
             'hmsync-cluster', self._on_end)
         self._urgent: crew.Crew[str] = crew.Crew(
@@ -123,6 +129,8 @@ class ClusterKeeper:
         """
         if self._context.claims.stopping.is_set():
             return
+        if self._followers:
+            load_repo.measure(self._context.engine, self._followers)
         orphans = due_repo.get_orphans(self._context.engine, _ORPHAN_AGE)
         self._hopeless &= {orphan.id for orphan in orphans}
         for orphan in orphans:

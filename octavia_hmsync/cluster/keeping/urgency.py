@@ -197,9 +197,17 @@ def _return(engine, found, action):
                               found.view.cluster.version)
 
 
-def _resize(engine, found, _action):
+def _resize(engine, found, action):
+    """Begin a change of the size, or record the size that a manager wants.
+
+    A manager gets what is nearest to that within min_size and size_limit.
+    """
     cluster = found.view.cluster
-    return cluster_repo.resize(engine, cluster.id, cluster.desired_size)
+    if action.size is None:
+        return cluster_repo.resize(engine, cluster.id, cluster.desired_size)
+    size = max(cluster.min_size, min(found.limits.size_limit, action.size))
+    return cluster_repo.ask_for_size(engine, cluster.id,
+                                     cluster.desired_size, size)
 
 
 _DOERS = {Kind.MOVE_VIP: _move_vip, Kind.UNREGISTER: _unregister,

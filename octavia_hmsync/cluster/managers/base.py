@@ -81,12 +81,15 @@ class Action:
     :param other_id: PROMOTE: the member whose slot it takes; None for a free
                      slot.
     :param reason: in words, where the kind does not tell.
+    :param size: RESIZE: the number of members that the manager wants; None
+                 for what an operator wants, the desired_size.
     """
 
     kind: Kind
     member_id: str | None = None
     other_id: str | None = None
     reason: str = ''
+    size: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +115,23 @@ NO_SIGNS = Signs()
 
 
 @dataclasses.dataclass(frozen=True)
+class Load:
+    """The load of a member, as its heartbeats tell it.
+
+    :param connections: open ones.
+    :param connection_rate: new ones, for each second.
+    :param byte_rate: bytes to and from clients, for each second.
+    :param age: seconds since the heartbeat. Both rates are of some ten
+                seconds before it.
+    """
+
+    connections: int
+    connection_rate: float
+    byte_rate: float
+    age: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Member:
     """A member, as far as it matters here.
 
@@ -123,6 +143,8 @@ class Member:
     :param connections: open ones while it drains; None if not known.
     :param is_configured: whether it has all that its slot needs.
     :param is_current: whether it has the configuration of the ACTIVE members.
+    :param load: None if it is not known, or the manager does not ask for it.
+    :param zone: the availability zone of its amphora; None if it has none.
     """
 
     id: str
@@ -135,6 +157,8 @@ class Member:
     is_configured: bool = True
     signs: Signs = NO_SIGNS
     is_current: bool = False
+    load: Load | None = None
+    zone: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,6 +215,7 @@ class Limits:
                      by, or if no distributor probes its cluster.
     :param steady: a front end that is silent for longer is not just
                    overloaded.
+    :param size_limit: the number of members that no cluster may exceed.
     """
 
     drain_timeout: float
@@ -198,6 +223,7 @@ class Limits:
     recovery: float = 30.0
     patience: float = 600.0
     steady: float = 10.0
+    size_limit: int = 8
 
 
 def find_failovers(cluster: Cluster,
@@ -243,7 +269,12 @@ class ClusterManager(abc.ABC):
     stevedore loads it from ``octavia_hmsync.cluster_managers`` by the
     cluster_type of a cluster, and calls it without arguments. Answers must
     not depend on its state: all processes have to get the same ones.
+
+    :cvar FOLLOWS_LOAD: whether it wants the load of members. It is asked in
+                        each round then, though nothing else has happened.
     """
+
+    FOLLOWS_LOAD = False
 
     def handle(self, event: Event) -> None:
         """Take note of an event; one process passes each event, once."""

@@ -3,6 +3,7 @@
 """The installed cluster managers."""
 
 import functools
+from importlib import metadata
 
 from oslo_log import log as logging
 from stevedore import driver as stevedore_driver
@@ -35,6 +36,27 @@ def get(name):
             f'No cluster manager "{name}" can be loaded: {e}. Install the '
             f'package that has it on this controller, or change '
             f'[hmsync_cluster] cluster_manager.') from e
+
+
+def get_names():
+    """Return the names of all installed managers, sorted."""
+    return sorted({each.name for each in
+                   metadata.entry_points(group=NAMESPACE)})
+
+
+@functools.lru_cache(maxsize=None)
+def get_followers():
+    """Return the names of installed managers that follow the load."""
+    found = []
+    for name in get_names():
+        try:
+            if get(name).FOLLOWS_LOAD:
+                found.append(name)
+        except exceptions.InvalidConfiguration as e:
+            # Its clusters say so, too, if it has any.
+            LOG.warning('Whether manager "%s" follows the load of clusters '
+                        'is not known: %s', name, e)
+    return tuple(found)
 
 
 def tell(manager, kind, cluster_id, *details):

@@ -6,6 +6,7 @@ import dataclasses
 import math
 
 from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import member_load as load_repo
 from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import view as view_repo
 from octavia_hmsync.cluster.managers import base
@@ -68,8 +69,12 @@ def read(context, cluster_id):
                           context.conf.hmsync.offline_after)
     if view is None:
         return None
-    return describe(view, base.Limits(context.options.drain_timeout),
-                    managers.get(view.cluster.cluster_type))
+    manager = managers.get(view.cluster.cluster_type)
+    return describe(view, base.Limits(
+        context.options.drain_timeout,
+        size_limit=context.options.size_limit), manager,
+        load_repo.get_of_cluster(context.engine, cluster_id)
+        if manager.FOLLOWS_LOAD else {})
 
 
 def get_last_move(cluster):
@@ -83,8 +88,11 @@ def get_last_move(cluster):
                       cluster.vip_hold)
 
 
-def describe(view, limits, manager):
-    """Return the Situation of rows."""
+def describe(view, limits, manager, loads):
+    """Return the Situation of rows.
+
+    :param loads: {id of a member: its MemberLoad}.
+    """
     cluster = view.cluster
     probes = [_describe_probe(probe, view) for probe in view.probes]
     found = signs.read(probes, limits.patience if _is_silence_enough(
@@ -99,7 +107,8 @@ def describe(view, limits, manager):
             cluster.standby, cluster.enabled, view.may_resize,
             better is not None, view.is_distributed,
             cluster.is_failing_over),
-        [_describe_member(member, view, found, _get_digest(view.members))
+        [_describe_member(member, view, found, _get_digest(view.members),
+                          loads.get(member.id))
          for member in view.members],
         limits, manager, better, signs.choose_hold(last))
 
@@ -164,7 +173,7 @@ def _get_digest(members):
     return digests.pop() if len(digests) == 1 else None
 
 
-def _describe_member(member, view, found, digest):
+def _describe_member(member, view, found, digest, load):
     return base.Member(
         member.id, member.slot, member.state,
         _age(member.now, member.updated_at),
@@ -173,4 +182,7 @@ def _describe_member(member, view, found, digest):
         member.is_configured or
         member.state == member_repo.BUILDING,
         found.get(member.id, base.NO_SIGNS),
-        member.is_configured and member.config_digest == digest)
+        member.is_configured and member.config_digest == digest,
+        load and base.Load(load.connections, load.connection_rate,
+                           load.byte_rate, _age(load.now, load.heard_at)),
+        member.zone)

@@ -11,6 +11,8 @@ from octavia_hmsync.compat import provider
 # until they are known to work.
 KEPT = (provider.COMPUTE_FLAVOR, provider.AMP_IMAGE_TAG)
 
+MANAGER = 'cluster_manager'
+
 # Octavia's own keys that a cluster cannot have, and why.
 REFUSED = {
     provider.LOADBALANCER_TOPOLOGY:
@@ -41,6 +43,13 @@ _PROPERTIES = {
         'description': 'What goes to the same amphora. One of: FLOW - Each '
                        'connection by itself. SOURCE_IP - All connections '
                        'of a client\'s address.',
+    },
+    MANAGER: {
+        'type': 'string',
+        'minLength': 1,
+        'maxLength': 64,
+        'description': 'The cluster manager that decides for it, one of '
+                       'those that are installed.',
     },
     **{key: provider.FLAVOR_PROPERTIES[key] for key in KEPT},
 }

@@ -16,6 +16,7 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import lock as lock_repo
 from octavia_hmsync.cluster.distribution import distribution
 from octavia_hmsync.cluster.rules import affinity
+from octavia_hmsync.cluster.rules import flavor as flavors
 from octavia_hmsync.cluster.rules import sizes
 from octavia_hmsync.cluster import work as work_
 from octavia_hmsync.cluster.worker import flows
@@ -191,7 +192,8 @@ def ensure_cluster(conf, load_balancer, flavor):
         conf.controller_worker.distributor_driver,
         affinity.choose(size.affinity, load_balancer.pools),
         options.peer_group_size, options.cooldown, options.standby,
-        load_balancer.enabled, options.cluster_manager))
+        load_balancer.enabled,
+        flavor.get(flavors.MANAGER, options.cluster_manager)))
     found = cluster_repo.get_by_load_balancer(engine, load_balancer.id)
     if found is None:
         raise exceptions.NotPossible(

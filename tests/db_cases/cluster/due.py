@@ -244,6 +244,20 @@ class ClusterDueCases(base.DatabaseTestCase):
             order()
             self.assertEqual({CLUSTER}, self.candidates())
 
+    def test_followers(self):
+        """Managers that follow the load decide without any news."""
+        self.make_older(models.Cluster, 'updated_at', 61)
+        self.assertEqual([], due_repo.get_due(self.engine, {CLUSTER}))
+        for followers, expected in (((), set()), (('other',), set()),
+                                    (('other', 'reference'), {CLUSTER})):
+            self.assertEqual(expected, due_repo.get_candidates(
+                self.engine, 60, followers))
+            self.assertEqual(expected, {each.id for each in due_repo.get_due(
+                self.engine, None, followers)})
+        self.change(provisioning_status='PENDING_UPDATE')
+        self.assertEqual([CLUSTER], [each.id for each in due_repo.get_due(
+            self.engine, {CLUSTER}, ('reference',))])
+
     def test_pages(self):
         for number in range(2, 6):
             cluster_repo.add(self.engine, cluster_calls.new(number))

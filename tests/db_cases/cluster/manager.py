@@ -84,6 +84,27 @@ class SizeCases(_Cases):
         self.set(desired_size=4, cooldown=0)
         self.assertTrue(self.resize(4))
 
+    def test_asked_for(self):
+        """By a manager: after the cooldown, and never what was changed."""
+        def ask(size, before=4):
+            return cluster_repo.ask_for_size(self.engine, CLUSTER, before,
+                                             size)
+
+        for size, before in ((4, 4), (6, 5), (1, 4)):
+            self.assertFalse(ask(size, before))
+        self.assertEqual(4, self.get().desired_size)
+        self.assertEqual([False, False, True], sorted(self.run_at_once(
+            [functools.partial(ask, 6)] * 3)))
+        self.assertEqual((6, 4), (self.get().desired_size, self.get().size))
+        # Before it has begun.
+        self.assertFalse(ask(7, 6))
+        self.assertTrue(self.resize(6))
+        self.assertFalse(ask(7, 6))
+        self.make_older(models.Cluster, 'resized_at', 61)
+        self.assertTrue(ask(2, 6))
+        self.assertFalse(cluster_repo.ask_for_size(self.engine, 'nobody', 4,
+                                                   5))
+
     def test_operating_status(self):
         def set_status(status):
             return cluster_repo.set_operating_status(self.engine, CLUSTER,

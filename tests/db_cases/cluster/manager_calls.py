@@ -8,6 +8,7 @@ See ``tests.db_cases.calls``.
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import member_load as load_repo
 from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import view as view_repo
 from tests.db_cases.cluster import calls as cluster_calls
@@ -37,6 +38,19 @@ class ManagerCalls(cluster_calls.ClusterCalls):
         cluster_id = self._make()
         cluster_repo.set_sizes(self.engine, cluster_id, 3)
         return cluster_id, 3
+
+    @_call(cluster_repo.ask_for_size)
+    def ask_for_size(self):
+        return self._make(), 4, 5
+
+    @_call(load_repo.measure)
+    def measure(self):
+        self._make()
+        return ['reference'],
+
+    @_call(load_repo.get_of_cluster)
+    def get_loads(self):
+        return self._make(),
 
     @_call(member_repo.set_health)
     def set_health(self):

@@ -12,6 +12,7 @@ from tests.db_cases.cluster import lock as cluster_lock
 from tests.db_cases.cluster import manager
 from tests.db_cases.cluster import member_facts as cluster_member_facts
 from tests.db_cases.cluster import member_health
+from tests.db_cases.cluster import member_load
 from tests.db_cases.cluster import news as cluster_news
 from tests.db_cases.cluster import restore as cluster_restore
 from tests.db_cases.image import aftermath as image_aftermath
@@ -254,6 +255,10 @@ class TestClusterLock(mariadb.MariaDBMixin, cluster_lock.ClusterLockCases):
 
 class TestClusterRestore(mariadb.MariaDBMixin,
                          cluster_restore.ClusterRestoreCases):
+    pass
+
+
+class TestMemberLoad(mariadb.MariaDBMixin, member_load.LoadCases):
     pass
 
 

@@ -9,6 +9,7 @@ from tests.db_cases.cluster import lock as cluster_lock
 from tests.db_cases.cluster import manager
 from tests.db_cases.cluster import member_facts as cluster_member_facts
 from tests.db_cases.cluster import member_health
+from tests.db_cases.cluster import member_load
 from tests.db_cases.cluster import news as cluster_news
 from tests.db_cases.cluster import restore as cluster_restore
 from tests.db_cases.image import aftermath as image_aftermath
@@ -237,6 +238,10 @@ class TestClusterLock(sqlite.SqliteMixin, cluster_lock.ClusterLockCases):
 
 class TestClusterRestore(sqlite.SqliteMixin,
                          cluster_restore.ClusterRestoreCases):
+    pass
+
+
+class TestMemberLoad(sqlite.SqliteMixin, member_load.LoadCases):
     pass
 
 

@@ -313,6 +313,15 @@ def upgrade():
         ix_hmsync_member_probe_distributor=['distributor_id'],
         ix_hmsync_member_probe_state=['state'])
     operations.create_table(
+        'hmsync_member_load',
+        sa.Column('member_id', sa.String(36), primary_key=True),
+        sa.Column('heard_at', types.Timestamp, nullable=False),
+        sa.Column('connections', sa.BigInteger, nullable=False),
+        sa.Column('total_connections', sa.BigInteger, nullable=False),
+        sa.Column('total_bytes', sa.BigInteger, nullable=False),
+        sa.Column('connection_rate', sa.Float(53), nullable=True),
+        sa.Column('byte_rate', sa.Float(53), nullable=True))
+    operations.create_table(
         'hmsync_distributor',
         sa.Column('id', sa.String(36), primary_key=True),
         sa.Column('name', sa.String(255), nullable=False),

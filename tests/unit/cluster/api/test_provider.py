@@ -620,7 +620,7 @@ class TestFlavors(ProviderTestCase):
     def test_metadata(self):
         self.assertEqual(
             {'cluster_desired_size', 'cluster_min_size', 'cluster_affinity',
-             'compute_flavor', 'amp_image_tag'},
+             'cluster_manager', 'compute_flavor', 'amp_image_tag'},
             set(self.driver.get_supported_flavor_metadata()))
         self.assertTrue(all(
             self.driver.get_supported_flavor_metadata().values()))
@@ -628,7 +628,8 @@ class TestFlavors(ProviderTestCase):
     def test_right(self):
         for flavor in ({}, {'cluster_desired_size': 8}, {
                 'cluster_desired_size': 3, 'cluster_min_size': 3,
-                'cluster_affinity': 'SOURCE_IP'}):
+                'cluster_affinity': 'SOURCE_IP'}, {
+                'cluster_manager': 'reference'}):
             self.driver.validate_flavor(flavor)
 
     def test_checks_of_octavia(self):
@@ -685,6 +686,9 @@ class TestFlavors(ProviderTestCase):
                 ({'cluster_desired_size': 9}, ['cluster_desired_size is 9']),
                 ({'cluster_min_size': 5}, ['cluster_min_size is 5']),
                 ({'cluster_affinity': 'NONE'}, ['cluster_affinity: ']),
+                ({'cluster_manager': ''}, ['cluster_manager: ']),
+                ({'cluster_manager': 'other'},
+                 ['cluster_manager is other', 'one of reference']),
                 ({'desired_size': 3}, ['desired_size']),
                 ({'sriov_vip': True}, ['sriov_vip', 'direct']),
                 ({'sriov_vip': False}, ['sriov_vip']),

@@ -13,6 +13,7 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.managers import installed as managers
 from octavia_hmsync.db import models
 from octavia_hmsync import held
 from octavia_hmsync.image.db import restore as snapshot_repo
@@ -75,6 +76,16 @@ class TestSet(_TestCase):
         self.assertIn('has these values already', self.run_ok(
             'cluster', 'set', 'cluster1', '--desired', '5'))
 
+    def test_manager(self):
+        self.make()
+        self.useFixture(fixtures.MockPatchObject(
+            managers, 'get_names', lambda: ['other', 'reference']))
+        self.assertEqual(
+            'Cluster cluster1: cluster_type reference -> other.\n',
+            self.run_ok('cluster', 'set', 'cluster1', '--manager', 'other'))
+        self.assertEqual('other', cluster_repo.get(
+            self.engine, 'cluster1').cluster_type)
+
     def test_contradictions(self):
         self.make()
         for words, *argv in (
@@ -86,13 +97,15 @@ class TestSet(_TestCase):
                 ('its desired size would be 9, and must be from 1 to 8 '
                  '([hmsync_cluster] size_limit)', '--desired', '9'),
                 ('its desired size would be 0', '--desired', '0'),
-                ('9 members would stand by, and 8 may', '--standby', '9')):
+                ('9 members would stand by, and 8 may', '--standby', '9'),
+                ('no cluster manager "other" is installed on this host, '
+                 'which has reference', '--manager', 'other')):
             self.assertFails(words, 'cluster', 'set', 'cluster1', *argv)
         self.assertEqual((3, 2, 0, 0), self.get())
 
     def test_nothing_asked_for(self):
         for argv, words in (
-                ((), 'one of --desired, --min, --cooldown and --standby'),
+                ((), 'one of --desired, --min, --cooldown, --standby and'),
                 (('--desired', 'many'), "'many' is no number"),
                 (('--cooldown', '-1'), "'-1' is no number")):
             code, _out, err = self.run_command('cluster', 'set', 'cluster1',

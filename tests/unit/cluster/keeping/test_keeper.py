@@ -29,7 +29,7 @@ class TestClusterKeeper(base.TestCase):
         self.now = 0
         self.woken = threading.Semaphore(0)
         self.useFixture(fixtures.MockPatchObject(
-            due_repo, 'get_due', lambda _engine, _among=None: [
+            due_repo, 'get_due', lambda _engine, *_: [
                 due_repo.Due(each, each not in self.claimed,
                              (self.news.get(each),)) for each in self.due]))
         self.useFixture(fixtures.MockPatchObject(

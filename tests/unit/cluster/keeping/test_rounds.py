@@ -23,14 +23,14 @@ class TestRounds(base.TestCase):
         for function in (self.get_due, self.get_candidates, self.get_page):
             self.useFixture(fixtures.MockPatchObject(
                 due_repo, function.__name__, function))
-        self.rounds = keeper.Rounds(None, lambda: self.now)
+        self.rounds = keeper.Rounds(None, clock=lambda: self.now)
 
-    def get_due(self, _engine, among=None):
+    def get_due(self, _engine, among=None, _followers=()):
         self.looked.append(among)
         return [due_repo.Due(each, True, ()) for each in
                 sorted(self.due if among is None else self.due & among)]
 
-    def get_candidates(self, _engine, seconds):
+    def get_candidates(self, _engine, seconds, _followers=()):
         self.assertGreater(seconds, 5)
         return set(self.candidates)
 
