@@ -23,6 +23,7 @@ from octavia_hmsync.services.checks import clusters
 from octavia_hmsync.services.checks import config
 from octavia_hmsync.services.checks import controllers
 from octavia_hmsync.services.checks import result
+from octavia_hmsync.services.checks import settings
 
 OPTIONS = 'Options'
 DATABASE = 'Database'
@@ -113,6 +114,12 @@ def check_tables(_conf, engine):
     return result.success()
 
 
+def check_network(conf, engine):
+    """Whether new amphorae get the management network that was made."""
+    found = settings.find_network(conf, engine)
+    return result.warning(' '.join(found)) if found else result.success()
+
+
 # (name, function of the configuration and an engine, names of the checks that
 # have to succeed before), in the order in which they are made.
 CHECKS = (
@@ -123,6 +130,7 @@ CHECKS = (
     (SWITCHED_ON, config.check_switched_on, ()),
     ('Pinned addresses', config.check_pinned, (*_ROWS, SWITCHED_ON)),
     ('Advertised address', config.check_address, (SWITCHED_ON,)),
+    ('Management network', check_network, _ROWS),
     ('Health managers', controllers.check_health_managers,
      (*_ROWS, SWITCHED_ON)),
     ('Housekeeping', controllers.check_house_keeping, (*_ROWS, SWITCHED_ON)),

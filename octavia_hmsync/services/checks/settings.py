@@ -16,6 +16,7 @@ from octavia_hmsync import compat
 from octavia_hmsync.conf import network as network_conf
 from octavia_hmsync.conf import opts as groups
 from octavia_hmsync import exceptions
+from octavia_hmsync.network.db import network as network_repo
 from octavia_hmsync.notifications import broker
 from octavia_hmsync.sync.db import zone as zone_repo
 
@@ -67,6 +68,34 @@ def find_zone(conf, engine):
             f'a management_network of its own, nor the compute_zone of such '
             f'a one ({", ".join(sorted(known)) or "there is none"}): no '
             f'amphora sends its heartbeats here. Correct or remove it.']
+
+
+def find_network(conf, engine):
+    """Find options that keep new amphorae out of the management network.
+
+    The values of a file win over those that are supplied.
+    """
+    group = conf[network_conf.GROUP]
+    ids = network_repo.get_ids(engine, group.network_name)
+    if ids is None:
+        return []
+    found = []
+    for option, made in (('amp_boot_network_list', ids.network_id),
+                         ('amp_secgroup_list',
+                          ids.amphora_security_group_id)):
+        values = conf.controller_worker[option]
+        if made in values or not values and group.supply_options:
+            continue
+        name = f'[controller_worker] {option}'
+        found.append(
+            f'{name} = {",".join(values)} in octavia.conf keeps new amphorae '
+            f'out of what "network ensure" has made, {made}: '
+            f'{"take it out" if group.supply_options else f"name {made}"}, '
+            f'or leave it as it is until they are to move.' if values else
+            f'{name} is empty, and new amphorae are not in what "network '
+            f'ensure" has made: name {made}, or set [hmsync_network] '
+            f'supply_options = True.')
+    return found
 
 
 def find_providers(conf):

@@ -139,7 +139,7 @@ class TestCheck(CheckTestCase):
         self.adopt()
         text = self.check(0, 'Check: Octavia', 'Check: Tables',
                           'Check: Amphora images')
-        self.assertEqual(17, text.count('Result: Success'))
+        self.assertEqual(18, text.count('Result: Success'))
         code, results = self.results()
         self.assertEqual((0, {('Success', None)}),
                          (code, set(results.values())))
@@ -174,9 +174,10 @@ class TestCheck(CheckTestCase):
         self.drop_tables()
         self.check(2, 'Result: Failure', 'octavia-hmsync db upgrade')
         self.assertNotChecked(
-            'Tables', 'Pinned addresses', 'Health managers', 'Housekeeping',
-            'Clocks', 'Heartbeat key', 'Amphora certificates',
-            'Amphora agents', 'Amphora images', 'Clusters', 'Distributors')
+            'Tables', 'Pinned addresses', 'Management network',
+            'Health managers', 'Housekeeping', 'Clocks', 'Heartbeat key',
+            'Amphora certificates', 'Amphora agents', 'Amphora images',
+            'Clusters', 'Distributors')
 
     def test_address_that_is_in_a_missing_table(self):
         self.drop_tables()
@@ -192,9 +193,9 @@ class TestCheck(CheckTestCase):
         self.assertNotIn('another', text)
         self.assertNotChecked(
             'Database', 'Octavia', 'Tables', 'Pinned addresses',
-            'Health managers', 'Housekeeping', 'Clocks', 'Heartbeat key',
-            'Amphora certificates', 'Amphora agents', 'Amphora images',
-            'Clusters', 'Distributors')
+            'Management network', 'Health managers', 'Housekeeping',
+            'Clocks', 'Heartbeat key', 'Amphora certificates',
+            'Amphora agents', 'Amphora images', 'Clusters', 'Distributors')
 
     def test_database_that_is_not_octavias(self):
         path = os.path.join(self.directory, 'other.db')

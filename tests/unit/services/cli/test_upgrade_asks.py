@@ -7,6 +7,7 @@ import threading
 
 from oslo_utils import fixture
 
+from octavia_hmsync.network.db import network as network_repo
 from octavia_hmsync.services.checks import agents
 from octavia_hmsync.services.checks import result
 from octavia_hmsync.services.checks import run
@@ -112,6 +113,32 @@ class TestOctavia(test_upgrade.CheckTestCase):
         self.add_zone('nosuchzone', 'net')
         self.assertEqual('Success',
                          self.found('Advertised address', hmsync=zone)[0])
+
+    def network(self, supply, **options):
+        return self.found(
+            'Management network', hmsync_network={'supply_options': supply},
+            controller_worker={**test_upgrade.GOOD['controller_worker'],
+                               **options})
+
+    def test_network_that_is_left_over(self):
+        old = {'amp_boot_network_list': 'old', 'amp_secgroup_list': 'sg'}
+        made = {'amp_boot_network_list': 'other,net1',
+                'amp_secgroup_list': 'sg1'}
+        self.assertEqual('Success', self.network(True, **old)[0])
+        network_repo.claim(self.engine, 'lb-mgmt-net', 'me', 60)
+        self.assertTrue(network_repo.record(
+            self.engine, 'lb-mgmt-net', 'me', network_repo.Ids(
+                'net1', 'subnet1', 'sg1', 'sg2')))
+        found = self.network(True, **old)
+        for words in ('amp_boot_network_list = old in octavia.conf keeps new '
+                      'amphorae out of what "network ensure" has made, net1: '
+                      'take it out', 'amp_secgroup_list = sg in'):
+            self.assertWarns(words, found)
+        self.assertWarns('name net1, or leave it', self.network(False, **old))
+        self.assertWarns('amp_boot_network_list is empty',
+                         self.network(False))
+        for supply, options in ((True, {}), (True, made), (False, made)):
+            self.assertEqual('Success', self.network(supply, **options)[0])
 
     def test_url_without_a_driver(self):
         self.write(database={'connection': 'mysql://o:S3cret@127.0.0.1/o'})
