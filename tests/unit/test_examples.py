@@ -2,6 +2,7 @@
 
 """The examples of etc/examples have options and commands that exist."""
 
+import configparser
 import os
 import pathlib
 import re
@@ -9,10 +10,13 @@ import subprocess
 
 import fixtures
 import jinja2
+from octavia.common import config as octavia_config
 from oslo_config import cfg
 import yaml
 
+from octavia_hmsync.cluster.api import readiness
 from octavia_hmsync.distributor import conf as distributor_conf
+from octavia_hmsync.services.checks import settings
 from tests.unit import base
 from tests.unit import examples
 
@@ -132,6 +136,51 @@ class TestOpenStackAnsible(examples.ExamplesTestCase):
             self.let_go(text))['health_manager'])
         self.assertEqual(['octavia-hmsync'], yaml.safe_load(text)[
             'octavia_user_pip_packages'])
+
+
+class TestClusters(examples.ExamplesTestCase):
+    """With what is added for clusters they can be made."""
+
+    def load(self, name):
+        return yaml.safe_load((examples.EXAMPLES / name).read_text())
+
+    def check_clusters(self, *texts):
+        parser = configparser.ConfigParser()
+        for text in texts:
+            parser.read_string(text)
+        conf = self.make_conf()
+        conf.register_opts(octavia_config.api_opts, 'api_settings')
+        for group in set(parser.sections()) - {'DEFAULT'}:
+            for option, value in parser[group].items():
+                conf.set_override(option, value, group)
+        self.assertIsNone(readiness.find_misconfiguration(conf))
+        self.assertTrue(readiness.is_enabled(conf))
+        self.assertEqual([], settings.find_providers(conf))
+
+    def test_openstack_ansible(self):
+        self.check_clusters(ini(self.load('openstack-ansible/clusters.yml')[
+            'octavia_octavia_conf_overrides']))
+
+    def test_atmosphere(self):
+        self.check_clusters(ini(self.load('atmosphere/clusters.yml')[
+            'octavia_helm_values']['conf']['octavia']))
+
+    def test_openstack_helm(self):
+        before = self.load('openstack-helm/values.yaml')
+        values = self.load('openstack-helm/clusters.yaml')
+        sources = values['pod']['etcSources']
+        # Who reads the lines has the package.
+        self.assertEqual(sources.keys(), {
+            *before['images']['tags'], *values['images']['tags']})
+        made = {each['metadata']['name']: each for each in (
+            *before['extraObjects'].values(),
+            *values['extraObjects'].values())}
+        for source in sources.values():
+            self.assertLessEqual(
+                {each['configMap']['name'] for each in source}, made.keys())
+        lines, = values['extraObjects']['octavia_hmsync_clusters'][
+            'data'].values()
+        self.check_clusters(lines)
 
 
 class TestCharts(examples.ExamplesTestCase):
