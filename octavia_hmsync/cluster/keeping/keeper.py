@@ -13,11 +13,11 @@ import time
 from oslo_log import log as logging
 
 from octavia_hmsync.cluster.db import due as due_repo
-from octavia_hmsync.cluster.db import member_load as load_repo
 from octavia_hmsync.cluster.distribution import distribution
 from octavia_hmsync.cluster.keeping import upkeep
 from octavia_hmsync.cluster.keeping import urgency
 from octavia_hmsync.cluster.managers import installed as managers
+from octavia_hmsync.cluster.rules import load
 from octavia_hmsync.cluster import work as work_
 from octavia_hmsync import crew
 from octavia_hmsync.db import api
@@ -130,7 +130,7 @@ class ClusterKeeper:
         if self._context.claims.stopping.is_set():
             return
         if self._followers:
-            load_repo.measure(self._context.engine, self._followers)
+            load.measure(self._context.engine, self._followers)
         orphans = due_repo.get_orphans(self._context.engine, _ORPHAN_AGE)
         self._hopeless &= {orphan.id for orphan in orphans}
         for orphan in orphans:

@@ -3,25 +3,12 @@
 """Rates, from what the heartbeats of an amphora have counted."""
 
 import dataclasses
-import datetime
+
+from octavia_hmsync.cluster.db import member_load as load_repo
 
 # Seconds between the heartbeats that are compared, at least: with heartbeats
 # in each second rates would be those of single clients.
 INTERVAL = 10.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Counted:
-    """What the heartbeats have counted until one of them.
-
-    :param at: when it came, UTC.
-    :param connections: clients' connections so far.
-    :param traffic: bytes to and from clients so far.
-    """
-
-    at: datetime.datetime
-    connections: int
-    traffic: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,13 +23,14 @@ class Rates:
     traffic: float
 
 
-def is_due(before: Counted | None, now: Counted) -> bool:
+def is_due(before: load_repo.Counted | None, now: load_repo.Counted) -> bool:
     """Tell whether a heartbeat is to be compared with the next one."""
     return before is None or (
         (now.at - before.at).total_seconds() >= INTERVAL)
 
 
-def find_rates(before: Counted | None, now: Counted) -> Rates | None:
+def find_rates(before: load_repo.Counted | None,
+               now: load_repo.Counted) -> Rates | None:
     """Return the rates between two heartbeats.
 
     :returns: None if there is only one, or if a listener was deleted
@@ -56,3 +44,15 @@ def find_rates(before: Counted | None, now: Counted) -> Rates | None:
     if seconds <= 0 or connections < 0 or traffic < 0:
         return None
     return Rates(connections / seconds, traffic / seconds)
+
+
+def measure(engine, managers):
+    """Record the load of the members of some clusters.
+
+    :param managers: of the clusters that these managers decide for.
+    :returns: the number of members whose load was recorded.
+    """
+    due = [(each, find_rates(each.before, each.now))
+           for each in load_repo.scan(engine, managers)
+           if is_due(each.before, each.now)]
+    return load_repo.record(engine, due) if due else 0

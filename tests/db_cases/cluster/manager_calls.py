@@ -5,6 +5,8 @@
 See ``tests.db_cases.calls``.
 """
 
+import datetime
+
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync.cluster.db import member as member_repo
@@ -43,10 +45,16 @@ class ManagerCalls(cluster_calls.ClusterCalls):
     def ask_for_size(self):
         return self._make(), 4, 5
 
-    @_call(load_repo.measure)
-    def measure(self):
+    @_call(load_repo.scan)
+    def scan_loads(self):
         self._make()
         return ['reference'],
+
+    @_call(load_repo.record)
+    def record_load(self):
+        self._make()
+        return [(load_repo.Sum('member1', 3, load_repo.Counted(
+            datetime.datetime(2026, 1, 1), 100, 1000), None), None)],
 
     @_call(load_repo.get_of_cluster)
     def get_loads(self):

@@ -3,13 +3,13 @@
 """The load of members, from Octavia's statistics."""
 
 import datetime
-import functools
 
 import sqlalchemy as sa
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import member_load as load_repo
+from octavia_hmsync.cluster.rules import load
 from octavia_hmsync.db import models
 from tests.cloud import records
 from tests.db_cases import base
@@ -57,7 +57,7 @@ class LoadCases(base.DatabaseTestCase):
                 for _ in range(2)]})
 
     def measure(self):
-        return load_repo.measure(self.engine, [FOLLOWER])
+        return load.measure(self.engine, [FOLLOWER])
 
     def get(self, cluster_id=CLUSTER):
         return {member_id: (one.connections, one.connection_rate,
@@ -118,18 +118,8 @@ class LoadCases(base.DatabaseTestCase):
     def test_gone_meanwhile(self):
         """A member that is deleted while it is measured leaves no row."""
         self.hear('a', 100, 100)
-        found = load_repo._find_due
-        self.patch(load_repo, '_find_due', functools.partial(
-            self._find_and_delete, found))
-        self.assertEqual((0, 0), (self.measure(), self.count_rows()))
-
-    def _find_and_delete(self, found, connection, managers):
-        due = list(found(connection, managers))
-        connection.rollback()
+        due = [(each, None)
+               for each in load_repo.scan(self.engine, [FOLLOWER])]
         cluster_repo.delete(self.engine, CLUSTER)
-        return due
-
-    def patch(self, module, name, function):
-        before = getattr(module, name)
-        setattr(module, name, function)
-        self.addCleanup(setattr, module, name, before)
+        self.assertEqual(0, load_repo.record(self.engine, due))
+        self.assertEqual(0, self.count_rows())

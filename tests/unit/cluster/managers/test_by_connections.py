@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import sqlalchemy as sa
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
-from octavia_hmsync.cluster.db import member_load as load_repo
 from octavia_hmsync.cluster.managers import base as managers_base
 from octavia_hmsync.cluster.managers import installed as managers
+from octavia_hmsync.cluster.rules import load as load_rules
 from octavia_hmsync.db import models
 from tests.cloud import records
 from tests.unit import base
@@ -127,7 +127,7 @@ class TestRows(test_upkeep.ManagedTestCase):
         with self.engine.begin() as connection:
             connection.execute(sa.update(table).values(
                 heard_at=heard_at - datetime.timedelta(seconds=20)))
-        return load_repo.measure(self.engine, [NAME])
+        return load_rules.measure(self.engine, [NAME])
 
     def sizes(self):
         found = cluster_repo.get(self.engine, self.cluster_id)

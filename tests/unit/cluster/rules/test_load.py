@@ -4,6 +4,7 @@
 
 import datetime
 
+from octavia_hmsync.cluster.db import member_load as load_repo
 from octavia_hmsync.cluster.rules import load
 from tests.unit import base
 
@@ -11,8 +12,8 @@ START = datetime.datetime(2026, 1, 1)
 
 
 def counted(seconds, connections, traffic):
-    return load.Counted(START + datetime.timedelta(seconds=seconds),
-                        connections, traffic)
+    return load_repo.Counted(START + datetime.timedelta(seconds=seconds),
+                             connections, traffic)
 
 
 class TestRates(base.TestCase):
