@@ -233,7 +233,7 @@ def _translate(conf, action, error, service):
     if isinstance(error, ks_exc.NoMatchingPlugin):
         return exceptions.CloudUnavailable(
             f'Could not {action}: auth_type = {error.name} in octavia.conf '
-            f'is none that keystoneauth knows. Correct it in '
+            f'is unknown to keystoneauth. Correct it in '
             f'{_sections(service)}; password is the usual one.')
     return exceptions.CloudUnavailable(
         f'Could not {action} ({type(error).__name__}: {reason}). See '

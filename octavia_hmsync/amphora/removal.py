@@ -75,9 +75,9 @@ def _remove_instances(work, amphora, answers):
 def _describe_living(amphora, left):
     problem = (f'its {" and ".join(left)} cannot be deleted' if left else
                'the compute service has taken the order to delete it')
-    return (f'Amphora {amphora.id} is to go and answers, though {problem}. '
-            f'Until it is gone the load balancer stays locked, for it could '
-            f'take the VIP again: see the compute service.')
+    return (f'Amphora {amphora.id} still answers, though {problem}. It could '
+            f'take the VIP again, so the load balancer stays locked until it '
+            f'is gone: see the compute service.')
 
 
 def _find_instances(work, amphora_id):

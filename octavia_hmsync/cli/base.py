@@ -154,6 +154,7 @@ class DatabaseMixin(plain.Command):
         :raises DatabaseUnavailable: if it names no database.
         :raises WrongOctavia: if Octavia lacks what we need of it.
         """
+        groups.explain_wrong_driver()
         if with_octavia:
             symbols.check()
             conf = compat.load_configuration(self.app.config_args)

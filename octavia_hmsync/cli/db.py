@@ -59,11 +59,13 @@ class Current(base.DatabaseMixin, base.ShowOne):
 class History(base.Lister):
     """List the revisions that this release knows, oldest first."""
 
+    COLUMNS = ('revision', 'description')
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         base.add_paging(parser, '<revision>')
         return parser
 
     def take_action(self, parsed_args):
-        return (('revision', 'description'),
+        return (self.COLUMNS,
                 base.take_page(schema.history(), parsed_args))

@@ -8,7 +8,9 @@ from cliff import columns
 from cliff.formatters import base
 from cliff.formatters import commaseparated
 from cliff.formatters import shell
+from cliff.formatters import table
 from cliff.formatters import value
+from cliff import utils
 
 
 class List(columns.FormattableColumn):
@@ -82,6 +84,39 @@ class ShellFormatter(shell.ShellFormatter):
     def emit_one(self, column_names, data, stdout, parsed_args):
         """Write the object."""
         super().emit_one(column_names, _to_text(data), stdout, parsed_args)
+
+
+class TableFormatter(table.TableFormatter):
+    """cliff's formatter, within the terminal, or 80 columns without one.
+
+    Where a list is wider its last column is wrapped, which is text; cliff
+    would wrap ids.
+    """
+
+    # Of a last column, however wide the others are.
+    _NARROWEST = 14
+
+    def add_rows(self, table, column_names, data):
+        """Add rows, and wrap the last column if that is necessary."""
+        super().add_rows(table, column_names, data)
+        if not table.rows:
+            return
+        too_much = len(table.get_string().splitlines()[0]) - _get_width()
+        if too_much > 0:
+            last = table.field_names[-1]
+            # Its text, and two blanks and a line on each side.
+            width = len(table.get_string(fields=[last]).splitlines()[0]) - 4
+            table.max_width[last] = max(self._NARROWEST, width - too_much)
+
+    def emit_one(self, column_names, data, stdout, parsed_args):
+        """Write the object."""
+        if not parsed_args.fit_width and parsed_args.max_width < 1:
+            parsed_args.max_width = _get_width()
+        super().emit_one(column_names, data, stdout, parsed_args)
+
+
+def _get_width():
+    return utils.terminal_width() or 80
 
 
 class ShowCSVFormatter(base.SingleFormatter):

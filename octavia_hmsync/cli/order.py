@@ -6,7 +6,7 @@ from octavia_hmsync.cli import base
 from octavia_hmsync.db import order as order_repo
 from octavia_hmsync import exceptions
 
-_COLUMNS = ('created_at', 'user', 'host', 'command', 'state')
+_COLUMNS = ('created_at', 'user', 'host', 'state', 'command')
 _LONG_COLUMNS = ('id', 'arguments', 'reason', 'error', 'os_user', 'sudo_user',
                  'finished_at')
 
@@ -19,6 +19,8 @@ class ListOrders(base.DatabaseMixin, base.Lister):
     while the command runs and after it was killed, FAILED if it was refused
     or could not do all.
     """
+
+    COLUMNS = _COLUMNS
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -34,7 +36,7 @@ class ListOrders(base.DatabaseMixin, base.Lister):
                 f'There is no order {marker} to go on from: give --marker '
                 f'the last id of the page before, or begin anew without.')
         rows = [(base.format_time(o.created_at), o.sudo_user or o.os_user,
-                 o.host, o.command, o.state, o.id, o.arguments, o.reason,
+                 o.host, o.state, o.command, o.id, o.arguments, o.reason,
                  o.error, o.os_user, o.sudo_user,
                  base.format_time(o.finished_at))
                 for o in order_repo.get_page(engine, marker,

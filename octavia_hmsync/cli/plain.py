@@ -51,7 +51,7 @@ def positive_seconds(text):
         value = 0
     if not 0 < value <= _LONGEST:
         raise argparse.ArgumentTypeError(
-            f'{text!r} is no time in seconds, above 0 and up to {_LONGEST}')
+            f'{text!r} is not a time in seconds, above 0 and up to {_LONGEST}')
     return value
 
 
@@ -69,7 +69,7 @@ def positive_number(text):
     """
     if not text.isdecimal() or not 0 < int(text) <= _LONGEST:
         raise argparse.ArgumentTypeError(
-            f'{text!r} is no number, above 0 and up to {_LONGEST}')
+            f'{text!r} is not a number above 0 and up to {_LONGEST}')
     return int(text)
 
 
@@ -113,10 +113,10 @@ def add_paging(parser, metavar, limit=None):
     """
     parser.add_argument(
         '--limit', type=positive_number, metavar='<number>', default=limit,
-        help=f'no more than so many (default: {limit or "all"})')
+        help=f'show at most this many (default: {limit or "all"})')
     parser.add_argument(
         '--marker', metavar=metavar,
-        help='only what is behind this one, the last of the page before')
+        help='show what follows this one, the last of the page before')
 
 
 def take_page(rows, parsed_args):

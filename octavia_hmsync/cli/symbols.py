@@ -36,8 +36,8 @@ def check():
         # First, because it may be why other names are missing.
         reasons = '; '.join(sorted(set(broken.values())))
         raise exceptions.BrokenOctavia(
-            f'The installed Octavia cannot be imported, which is no matter '
-            f'of its release ({", ".join(sorted(broken))}: {reasons}). '
+            f'The installed Octavia cannot be imported, whatever its release '
+            f'({", ".join(sorted(broken))}: {reasons}). '
             f'Install what is missing, or its right release, into the '
             f'environment of Octavia; "pip check" compares them.')
     if missing:

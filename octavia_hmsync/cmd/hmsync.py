@@ -76,8 +76,21 @@ class _Described(command.Command):
         raise NotImplementedError()
 
 
-class _Complete(plain.Command, complete.CompleteCommand):
+class Complete(plain.Command, complete.CompleteCommand):
     """Print what bash needs to complete commands and their options."""
+
+    def take_action(self, parsed_args):
+        # A shell that starts waits for it, and asking each command for its
+        # options imports all of them: tools/write_completion.py does that.
+        if parsed_args.shell != 'bash' or parsed_args.name:
+            return self.generate(parsed_args)
+        self.app.stdout.write((resources.files('octavia_hmsync.cli') /
+                               'complete.bash').read_text())
+        return 0
+
+    def generate(self, parsed_args):
+        """Ask all commands."""
+        return super().take_action(parsed_args)
 
 
 class CommandManager(commandmanager.CommandManager):
@@ -124,7 +137,7 @@ class HMSyncApp(app.App):
             version=version.version_string(),
             command_manager=CommandManager('octavia_hmsync.cli'),
             deferred_help=True)
-        self.command_manager.add_command('complete', _Complete)
+        self.command_manager.add_command('complete', Complete)
 
     def build_option_parser(self, description, version, argparse_kwargs=None):
         """Add where octavia.conf lies; that may stand anywhere."""

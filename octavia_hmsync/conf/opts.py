@@ -8,6 +8,7 @@ short sample; one that is read whenever it is needed is ``mutable``: SIGHUP is
 enough.
 """
 
+import logging
 import re
 
 from oslo_config import cfg
@@ -24,7 +25,14 @@ ALL = (sync, network, image, cluster)
 # How oslo.config prints the place of a value: a file, or an environment
 # variable; nothing for the command line.
 _LOCATION = re.compile(
-    r"""LocationInfo\(location=.*?, detail=(['"])(?P<detail>.*?)\1\)""")
+    r"""LocationInfo\(location=.*?, """
+    r"""detail=(?P<quote>['"])(?P<detail>.*?)(?P=quote)\)""")
+
+# What it logs of a group of config_source whose driver it does not know.
+_WRONG_DRIVER = re.compile(
+    r"could not load configuration from '(?P<group>.*?)'\. Value for option "
+    rf"driver from {_LOCATION.pattern} is not valid: .*but found "
+    r"'(?P<driver>.*)'")
 
 # oslo.config registers these two itself, the second with any installed driver.
 # Here they are listed only for the generator and the validator.
@@ -60,6 +68,24 @@ def register(conf: cfg.ConfigOpts) -> None:
     """Register all groups; doing it twice is harmless."""
     for module in ALL:
         conf.register_opts(module.OPTS, group=module.GROUP)
+
+
+def explain_wrong_driver() -> None:
+    """Have it logged in one line that a driver of config_source is unknown."""
+    logging.getLogger(cfg.__name__).addFilter(_put_in_words)
+
+
+def _put_in_words(record: logging.LogRecord) -> bool:
+    """Replace oslo.config's words, with a place in Python's notation."""
+    found = _WRONG_DRIVER.match(record.getMessage())
+    if found:
+        record.msg = (
+            f'[{found["group"]}] driver = {found["driver"]} in '
+            f'{found["detail"]} is not installed here, and no service of '
+            f'Octavia starts with it: correct it. That of octavia-hmsync is '
+            f'{sync.DRIVER}.')
+        record.args = ()
+    return True
 
 
 def describe_error(error: Exception) -> str:

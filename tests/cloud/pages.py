@@ -14,6 +14,8 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 # What is a command where it stands in the text, with arguments.
 PROGRAMS = ('octavia-db-manage', 'octavia-hmsync', 'pip', 'tox')
 SCRIPTS = 'tools/'
+# A user's, and root's.
+_PROMPTS = ('$ ', '# ')
 
 _SETTINGS = {
     # Sphinx's roles and directives are unknown here, and not looked at.
@@ -31,6 +33,8 @@ _VARIABLE = (
     (re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'), '<id>'),
     # Its own loopback network; the last part stays.
     (re.compile(r'127\.\d+\.\d+\.(?=\d)'), '<network>.'),
+    # Of a network that Neutron gives addresses of.
+    (re.compile(r'172\.16(\.\d+){2}'), '<address>'),
     (re.compile(r'\b\d+ rows\b'), '<count> rows'),
     # Proved by heartbeats, one amphora after the other.
     (re.compile(r'\b(ADOPTED +\S+|PENDING +None)'), '<adoption>'),
@@ -64,7 +68,7 @@ class Block:
         """What a console shows: a list of (command, what it prints)."""
         found = []
         for line in self.text.splitlines():
-            if line.startswith('$ '):
+            if line.startswith(_PROMPTS):
                 found.append([line[2:], ''])
             elif found and found[-1][0].endswith('\\'):
                 found[-1][0] = f'{found[-1][0][:-1]}{line.strip()}'

@@ -56,7 +56,7 @@ class TestImageLeaks(mgmt_network.NetworkTestCase):
     def leaks(self, *argv):
         """Return {id: outcome}, of nothing younger than a moment."""
         return {row['id']: row['outcome'] for row in self.run_json(
-            'image', 'leaks', '--older-than', '0.001', *argv)
+            'image', 'leaks', '--long', '--older-than', '0.001', *argv)
             if self.is_ours(row)}
 
     def is_ours(self, row):
@@ -94,7 +94,7 @@ class TestImageLeaks(mgmt_network.NetworkTestCase):
         self.assertEqual(dict.fromkeys(expected, 'LEAKED'), self.leaks())
         self.assertIn(by_name, self.nova.servers)
         # Nothing is young enough for a default of an hour.
-        rows = self.run_json('image', 'leaks')
+        rows = self.run_json('image', 'leaks', '--long')
         self.assertEqual(instances | {left}, {
             row['id'] for row in rows if row['kind'] != 'PORT'})
         self.assertEqual([], [row for row in rows if row['id'] in ports])
@@ -170,8 +170,8 @@ class TestImageLeaks(mgmt_network.NetworkTestCase):
         ids = sorted(self.nova.add(f'amphora-{uuid.uuid4()}')
                      for _ in range(3))
         self.nova.errors['DELETE', f'/v2.1/servers/{ids[1]}'] = 403
-        code, out, err = self.run_command('image', 'leaks', '--delete', '-f',
-                                          'json')
+        code, out, err = self.run_command(
+            'image', 'leaks', '--delete', '--long', '-f', 'json')
         self.assertEqual((1, 1), (code, err.count('\n')), err)
         self.assertIn('Nova does not let', err)
         self.assertEqual(
@@ -217,6 +217,6 @@ class TestImageLeaks(mgmt_network.NetworkTestCase):
         self.groups['controller_worker']['compute_driver'] = (
             'compute_noop_driver')
         self.conf_path = self.write_conf()
-        rows = self.run_json('image', 'leaks')
+        rows = self.run_json('image', 'leaks', '--long')
         self.assertEqual([('INSTANCE', None, 'NOT_CHECKED')], [
             (row['kind'], row['id'], row['outcome']) for row in rows])

@@ -23,14 +23,8 @@ everywhere, if they have not been before; those that are not, and pages that
 are not walked, are listed here with the reason.
 """
 
-import configparser
 import contextlib
-import os
 import pathlib
-import re
-import subprocess
-import sys
-import time
 
 import sqlalchemy as sa
 from testtools import content
@@ -41,7 +35,7 @@ from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import house_keeper as house_keeper_repo
 from tests.cloud import octavia_conf
 from tests.cloud import pages
-from tests.cloud import process
+from tests.cloud import walk
 from tests.fleet import cloud as fleet_cloud
 from tests.functional import base
 
@@ -49,10 +43,6 @@ README = 'README.rst'
 INSTALL = 'doc/source/install'
 AMPHORAE = 6
 CONTROLLERS = (1, 2, 3)
-# Seconds until the cloud has got as far as the page, for commands that only
-# look; others are run once.
-PATIENCE = 30
-LOOKS = re.compile(r'octavia-hmsync .*(list|show|status|check)\b')
 
 _OTHER_TOOL = 'for a tool that is not here; the rest is as in roll-out.rst'
 NOT_WALKED = {
@@ -62,9 +52,11 @@ NOT_WALKED = {
     'kolla-ansible.rst': _OTHER_TOOL,
     'kubernetes.rst': _OTHER_TOOL,
     'octavia-operator.rst': _OTHER_TOOL,
-    'roll-out-clusters.rst': 'soak.test_demo_cluster makes clusters',
-    'roll-out-images.rst': 'soak.test_image_commands does',
-    'roll-out-network.rst': 'test_mgmt_network and test_network_port do',
+    'charm-octavia.rst': _OTHER_TOOL,
+    'yaook.rst': _OTHER_TOOL,
+    'roll-out-clusters.rst': 'soak.test_walk does, on two network nodes',
+    'roll-out-images.rst': 'soak.test_walk does, with traffic',
+    'roll-out-network.rst': 'test_walk_network does',
     'network-nodes.rst': 'for network nodes; test_distributor has one',
     'openstack-ansible.rst': _OTHER_TOOL,
     'openstack-helm.rst': _OTHER_TOOL,
@@ -87,132 +79,6 @@ NOT_RUN = {
 }
 
 
-class Walk:
-    """Goes through a page.
-
-    :param name: of the page.
-    :param shell: a Shell.
-    """
-
-    def __init__(self, name, shell):
-        self._page = pages.Page(name)
-        self._blocks = list(self._page.blocks)
-        self._shell = shell
-
-    def _take(self, languages, text):
-        if not self._blocks:
-            raise AssertionError(
-                f'{self._page.name} has no more of what this test goes on '
-                f'with: {text}')
-        block = self._blocks.pop(0)
-        if (block.language not in languages or
-                not block.text.startswith(text)):
-            raise AssertionError(
-                f'{self._page.name} goes on with this block, and this test '
-                f'with "{text}":\n{block}')
-        return block
-
-    def run(self, command):
-        """Run the next block, a console that begins with this command."""
-        block = self._take(['console'], f'$ {command}')
-        for each, expected in block.commands:
-            self._run(block, each, expected)
-
-    def _run(self, block, command, expected):
-        code, matches, output = self._shell.run_until(command, expected)
-        if not matches:
-            self._differ(block, f'{command} prints:\n{output}')
-        elif code and '$ echo $?' not in block.text:
-            self._differ(block, f'{command} ends with {code}:\n{output}')
-
-    def _differ(self, block, what):
-        self._shell.differences.append(
-            f'{self._page.name} has in {block}\nbut {what}')
-
-    def lines(self):
-        """Return the next block, options, as {group: {option: value}}."""
-        parser = configparser.ConfigParser(default_section='',
-                                           interpolation=None)
-        parser.read_string(self._take(['ini'], '').text)
-        return {group: dict(parser[group]) for group in parser.sections()
-                if group}
-
-    def sql(self):
-        """Return the next block, a statement."""
-        return self._take(['sql'], '').text
-
-    def pass_over(self, *commands):
-        """Pass over commands of the next block; its others are run."""
-        block = self._take(['console'], f'$ {commands[0]}')
-        for each, expected in block.commands:
-            if not each.startswith(commands):
-                self._run(block, each, expected)
-
-    def see(self, text):
-        """Pass over the next block, which begins so."""
-        self._take([''], text)
-
-    def end(self):
-        """See that nothing is left."""
-        if self._blocks:
-            raise AssertionError(
-                f'{self._page.name} goes on where this test ends, with:\n'
-                f'{self._blocks[0]}')
-
-    def run_text(self):
-        """Run the commands in the text."""
-        for command in self._page.inline:
-            if command not in NOT_RUN and command not in self._shell.done:
-                code, output = self._shell.run(command)
-                if code:
-                    self._shell.differences.append(
-                        f'{self._page.name} has {command} in the text, but '
-                        f'it ends with {code}:\n{output}')
-
-
-class Shell:
-    """Where an operator of the first controller types.
-
-    :param directory: the home directory.
-    """
-
-    def __init__(self, directory):
-        self._directory = directory
-        self._environment = process.environment(
-            directory, PIP_NO_INDEX='1', PATH=os.pathsep.join(
-                [os.path.dirname(sys.executable), os.environ['PATH']]))
-        self._code = 0
-        self.done = set()
-        self.differences = []
-
-    def run(self, command):
-        """Run a command; returns (its exit code, what it prints)."""
-        self.done.add(command)
-        # It may ask for $?.
-        done = subprocess.run(
-            ['bash', '-c', f'(exit {self._code}); {command}'],
-            cwd=self._directory, env=self._environment, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, timeout=240)
-        self._code = done.returncode
-        return done.returncode, done.stdout
-
-    def run_until(self, command, expected):
-        """Run a command until it prints what is expected, if anything is.
-
-        :returns: (exit code, whether it printed that, what it printed).
-        """
-        expected = pages.normalize(expected)
-        deadline = time.monotonic()
-        if LOOKS.match(command):
-            deadline += PATIENCE
-        while True:
-            code, output = self.run(command)
-            matches = expected in ('', pages.normalize(output))
-            if matches or time.monotonic() > deadline:
-                return code, matches, output
-
-
 class WalkMixin:
     """The walk, without the cloud that it goes through.
 
@@ -224,7 +90,7 @@ class WalkMixin:
         """Go through all pages; what differs is in .shell.differences."""
         self.start_cloud()
         self.walked = {}
-        readme = Walk(README, self.shell)
+        readme = walk.Walk(README, self.shell, NOT_RUN)
         readme.see('octavia-health-manager --> ')  # A picture.
         readme.see('step ')  # tools/demo.sh; test_demo runs it.
         readme.see('4 all replaced')
@@ -267,7 +133,8 @@ class WalkMixin:
 
     @contextlib.contextmanager
     def walk(self, name):
-        self.walked[name] = page = Walk(f'{INSTALL}/{name}', self.shell)
+        self.walked[name] = page = walk.Walk(
+            f'{INSTALL}/{name}', self.shell, NOT_RUN)
         yield page
         page.end()
 
@@ -363,7 +230,7 @@ class TestWalk(WalkMixin, base.FunctionalTestCase):
         self.worker = self.cloud.add_worker('controller-1', pin)
         self.keeper = self.cloud.add_housekeeping('controller-1', pin)
         self.write_conf()
-        self.shell = Shell(self.cloud.directory)
+        self.shell = walk.Shell(self.cloud.directory)
         self.addOnException(lambda _: self.addDetail(
             'differences so far', content.text_content(
                 '\n'.join(self.shell.differences))))

@@ -236,8 +236,8 @@ class TestFeatures(clusters.ClusterTestCase):
     def check_traffic(self):
         """What goes through each member, as operators are told."""
         rows = json.loads(self.cloud.command(
-            'octavia-hmsync', 'cluster', 'member', 'list', '--traffic', '-f',
-            'json'))
+            'octavia-hmsync', 'cluster', 'member', 'list', '--traffic',
+            '--long', '-f', 'json'))
         self.assertEqual(set(self.amphorae),
                          {row['amphora_id'] for row in rows})
         for row in rows:

@@ -190,7 +190,7 @@ class AwayTestCase(fleets.FleetTestCase):
     def _wait_until_told(self, case, replacement_id, outage):
         """End an outage once the row has told of it for a while."""
         self.cloud.wait_for(
-            lambda: 'is to go and answers' in (
+            lambda: 'still answers, though' in (
                 self.get(replacement_id).reason or ''),
             lambda: f'{case}: reason in {self.get(replacement_id)}', 240)
         refused = outage.refused

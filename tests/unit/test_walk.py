@@ -10,7 +10,9 @@ import pathlib
 import tempfile
 
 from tests.cloud import pages
+from tests.cloud import walk
 from tests.functional import test_walk
+from tests.functional import walks
 from tests.unit import base
 
 PAGE = """
@@ -42,7 +44,7 @@ Section
 """
 
 
-class ObedientShell(test_walk.Shell):
+class ObedientShell(walk.Shell):
     """Prints what a page says."""
 
     def __init__(self):
@@ -123,6 +125,29 @@ class WalkOnTheSpot(test_walk.WalkMixin):
         pass
 
 
+class OtherPagesOnTheSpot(walks.NetworkPages, walks.ImagePages,
+                          walks.ClusterPages):
+    """Likewise, for the pages of the other parts."""
+
+    def nothing(self, *_args):
+        pass
+
+    configure = restart = nothing
+    expect_supplied = expect_at_its_port = delete_ports = nothing
+    add_image = take_image_back = expect_left_out = expect_images = nothing
+    add_cluster = let_a_member_die = delete_cluster = switch_off = nothing
+
+
+class TestOtherPages(OtherPagesOnTheSpot, base.TestCase):
+
+    def test_each_block_has_its_line(self):
+        for name in ('network', 'images', 'clusters'):
+            self.shell = ObedientShell()
+            self.shell.names = {}
+            getattr(self, f'walk_{name}')()
+            self.assertGreater(len(self.shell.done), 4, name)
+
+
 class TestPages(WalkOnTheSpot, base.TestCase):
 
     def test_each_block_has_its_line(self):
@@ -140,7 +165,7 @@ class TestPages(WalkOnTheSpot, base.TestCase):
         found = {command for name in (test_walk.README, *(
             f'{test_walk.INSTALL}/{name}' for name in names))
             for command in pages.Page(name).inline}
-        self.assertEqual(set(), set(test_walk.NOT_RUN) - found)
+        self.assertEqual(set(), {*test_walk.NOT_RUN, *walks.NOT_RUN} - found)
 
 
 class TestWalk(base.TestCase):
@@ -157,53 +182,53 @@ class TestWalk(base.TestCase):
                 0, 'The tables are now at revision 0005 (before: none).')),
             'octavia-hmsync sync status': outputs.get('status', (0, 'x')),
             'echo $?': outputs.get('code', (0, '0'))})
-        return test_walk.Walk(self.path, self.shell)
+        return walk.Walk(self.path, self.shell)
 
     def test_right(self):
-        walk = self.walk()
-        walk.run('octavia-hmsync db upgrade')
-        self.assertEqual({'DEFAULT': {'host': 'one'}}, walk.lines())
-        walk.see('octavia-hmsync sync retry')
-        walk.end()
-        walk.run_text()
+        page = self.walk()
+        page.run('octavia-hmsync db upgrade')
+        self.assertEqual({'DEFAULT': {'host': 'one'}}, page.lines())
+        page.see('octavia-hmsync sync retry')
+        page.end()
+        page.run_text()
         self.assertEqual([], self.shell.differences)
 
     def test_other_output(self):
-        walk = self.walk(upgrade=(
+        page = self.walk(upgrade=(
             0, 'The tables are now at revision 0006 (before: none).'))
-        walk.run('octavia-hmsync db upgrade')
+        page.run('octavia-hmsync db upgrade')
         (said,) = self.shell.differences
         self.assertIn('revision 0005', said)
         self.assertIn('revision 0006', said)
 
     def test_other_code(self):
-        walk = self.walk(code=(0, '1'))
-        walk.run('octavia-hmsync db upgrade')
+        page = self.walk(code=(0, '1'))
+        page.run('octavia-hmsync db upgrade')
         self.assertEqual(1, len(self.shell.differences))
 
     def test_fails_in_the_text(self):
-        walk = self.walk(status=(1, 'No.'))
-        walk.run_text()
+        page = self.walk(status=(1, 'No.'))
+        page.run_text()
         (said,) = self.shell.differences
         self.assertIn('octavia-hmsync sync status', said)
 
     def test_other_block(self):
-        walk = self.walk()
-        self.assertRaises(AssertionError, walk.run, 'octavia-hmsync db list')
-        walk = self.walk()
-        self.assertRaises(AssertionError, walk.lines)
+        page = self.walk()
+        self.assertRaises(AssertionError, page.run, 'octavia-hmsync db list')
+        page = self.walk()
+        self.assertRaises(AssertionError, page.lines)
 
     def test_goes_on(self):
-        walk = self.walk()
-        walk.run('octavia-hmsync db upgrade')
-        self.assertRaises(AssertionError, walk.end)
+        page = self.walk()
+        page.run('octavia-hmsync db upgrade')
+        self.assertRaises(AssertionError, page.end)
 
     def test_ends_before(self):
-        walk = self.walk()
-        walk.run('octavia-hmsync db upgrade')
-        walk.lines()
-        walk.see('octavia-hmsync')
-        self.assertRaises(AssertionError, walk.see, '')
+        page = self.walk()
+        page.run('octavia-hmsync db upgrade')
+        page.lines()
+        page.see('octavia-hmsync')
+        self.assertRaises(AssertionError, page.see, '')
 
 
 class TestNormalize(base.TestCase):

@@ -89,8 +89,8 @@ def find_member(engine, name):
     found = (member_repo.get(engine, name) or
              member_repo.get_by_amphora(engine, name))
     return _pick([found] if found else [], 'members', name,
-                 f'There is no member {name}, nor an amphora of that id that '
-                 f'is one: see "octavia-hmsync cluster member list".')
+                 f'{name} is neither a member nor the amphora of a member: '
+                 f'see "octavia-hmsync cluster member list".')
 
 
 def find_distributor(engine, name):

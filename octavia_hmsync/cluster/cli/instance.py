@@ -61,8 +61,8 @@ class DeleteInstance(base.Change, command.Command):
                 f'"octavia-hmsync distributor instance list".')
         one = found[0]
         if one.reason is not None and one.state != booted_repo.BUILDING:
-            self.say(f'The instance {one.id} of a distributor is to be '
-                     f'deleted already: {one.reason}.')
+            self.say(f'The instance {one.id} of a distributor is already '
+                     f'being deleted: {one.reason}.')
         elif one.state != booted_repo.READY or not (
                 parsed_args.dry_run or
                 booted_repo.order(engine, one.id, _ORDERED)):

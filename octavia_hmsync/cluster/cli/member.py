@@ -30,9 +30,10 @@ class ListMembers(base.ListCommand):
     LONG_COLUMNS = ('cluster_id', 'amphora_id', 'health', 'connections',
                     'ordered', 'error', 'peer_group', 'mac', 'config_digest',
                     'created_at', 'updated_at')
-    TRAFFIC_COLUMNS = ('id', 'cluster_id', 'slot', 'state', 'amphora_id',
-                       'packets', 'bytes', 'bytes_in', 'bytes_out',
-                       'active_connections', 'total_connections')
+    TRAFFIC_COLUMNS = ('id', 'slot', 'packets', 'bytes')
+    LONG_TRAFFIC_COLUMNS = ('cluster_id', 'state', 'amphora_id', 'bytes_in',
+                            'bytes_out', 'active_connections',
+                            'total_connections')
     METAVAR = '<member-id>'
 
     def get_parser(self, prog_name):
@@ -45,7 +46,8 @@ class ListMembers(base.ListCommand):
             help='only members in this state')
         parser.add_argument(
             '--traffic', action='store_true',
-            help=f'show {", ".join(self.TRAFFIC_COLUMNS)} instead; all '
+            help=f'show {", ".join(self.TRAFFIC_COLUMNS)} instead, and with '
+                 f'--long {", ".join(self.LONG_TRAFFIC_COLUMNS)}; all '
                  f'distributors are asked')
         return parser
 
@@ -59,12 +61,16 @@ class ListMembers(base.ListCommand):
         members = self._find(engine, parsed_args)
         sent = traffic.ask(conf, engine).values()
         told = traffic_repo.get_all(engine)
-        return self.TRAFFIC_COLUMNS, base.take_page([
-            (member.id, member.cluster_id, member.slot, member.state,
-             member.amphora_id,
+        rows = base.take_page([
+            (member.id, member.slot,
              *_sum(one.get((member.cluster_id,
                             member.amphora_id or member.id)) for one in sent),
+             member.cluster_id, member.state, member.amphora_id,
              *_show(told.get(member.id))) for member in members], parsed_args)
+        if base.is_long(parsed_args, self.LONG_TRAFFIC_COLUMNS):
+            return (*self.TRAFFIC_COLUMNS, *self.LONG_TRAFFIC_COLUMNS), rows
+        return self.TRAFFIC_COLUMNS, [row[:len(self.TRAFFIC_COLUMNS)]
+                                      for row in rows]
 
     @staticmethod
     def _find(engine, parsed_args):
@@ -191,7 +197,7 @@ class DrainMember(_Order):
         conf, engine = self.open_database()
         member, cluster = _read(engine, parsed_args.member)
         if member.ordered == member_repo.DRAIN:
-            self.say(f'Member {member.id} is ordered to be drained already.')
+            self.say(f'Member {member.id} is already ordered to be drained.')
         else:
             self._check(engine, member, cluster)
             self._give(engine, member, member_repo.DRAIN, 'drained',
@@ -236,8 +242,8 @@ class UndrainMember(_Order):
         _conf, engine = self.open_database()
         member, _cluster = _read(engine, parsed_args.member)
         if member.ordered != member_repo.DRAIN:
-            self.say(f'There is no order to drain member {member.id} '
-                     f'already; it is {member.state}.')
+            self.say(f'Member {member.id} has no order to be drained: it is '
+                     f'{member.state}.')
         else:
             self._take_back(engine, member, 'drain', parsed_args.dry_run)
         self._wait(parsed_args, engine, member,
@@ -268,7 +274,7 @@ class ReplaceMember(_Order):
             self._cancel(engine, member, parsed_args)
             return
         if member.ordered == member_repo.REPLACE:
-            self.say(f'Member {member.id} is ordered to be replaced already.')
+            self.say(f'Member {member.id} is already ordered to be replaced.')
         else:
             # A standby, and a member whose slot a standby has taken, are
             # deleted.
@@ -283,8 +289,8 @@ class ReplaceMember(_Order):
         if parsed_args.wait:
             self.parser.error('argument --wait: not with --cancel')
         if member.ordered != member_repo.REPLACE:
-            self.say(f'There is no order to replace member {member.id} '
-                     f'already; it is {member.state}.')
+            self.say(f'Member {member.id} has no order to be replaced: it is '
+                     f'{member.state}.')
         elif member.slot is None:
             raise exceptions.NotPossible(
                 f'Member {member.id} has been replaced, and is about to be '

@@ -8,6 +8,7 @@ from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
 from octavia_hmsync.cli import progress
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.db import inventory as inventory_repo
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import finding
@@ -23,8 +24,7 @@ class _LoadBalancers(formatters.Objects):
     """Load balancers: all for programs, the first ones for people."""
 
     def __init__(self, found):
-        super().__init__(found, lambda each: load_balancers.make_label(
-            each['id'], each['name']))
+        super().__init__(found, lambda each: each['name'] or each['id'])
 
     def human_readable(self):
         """Return some lines."""
@@ -41,10 +41,13 @@ class Check(base.DatabaseMixin, base.Lister):
     nothing. For one load balancer all checks are shown. Without one, all
     outdated load balancers are checked, and those of unknown images, and
     only their problems are shown: a cause that several have in common once,
-    with ID in the place of their ids. The exit code is 0 if nothing is in the
+    with ID in the place of their ids. By --limit and --marker a large fleet
+    is checked in parts. The exit code is 0 if nothing is in the
     way, 1 if an operator should look at something, and 2 if a replacement
     would fail or be refused.
     """
+
+    COLUMNS = ('check', 'result', 'loadbalancers', 'details')
 
     # The exit code of the results.
     _code = finding.Severity.SUCCESS
@@ -54,6 +57,7 @@ class Check(base.DatabaseMixin, base.Lister):
         parser.add_argument(
             'loadbalancer', metavar='<loadbalancer>', nargs='?',
             help='only this one (name or id), be it outdated or not')
+        base.add_paging(parser, '<load-balancer-id>')
         return parser
 
     def run(self, parsed_args):
@@ -75,7 +79,8 @@ class Check(base.DatabaseMixin, base.Lister):
         known = inventory.Inventory(conf, engine)
         targets = target.Targets(conf)
         if parsed_args.loadbalancer is None:
-            wanted = _get_outdated(known, targets)
+            wanted = self._take_page(engine, _get_outdated(
+                known, targets, parsed_args.marker), parsed_args)
         else:
             wanted = [known.get(load_balancers.find(
                 engine, parsed_args.loadbalancer))]
@@ -86,8 +91,23 @@ class Check(base.DatabaseMixin, base.Lister):
         if parsed_args.loadbalancer is None:
             rows = [row for row in rows if row.load_balancer_id is None or
                     row.found.severity]
-        return (('check', 'result', 'loadbalancers', 'details'),
-                _group(rows, {each.id: each.name for each in wanted}))
+        return self.COLUMNS, _group(rows, {each.id: each.name
+                                           for each in wanted})
+
+    def _take_page(self, engine, found, parsed_args):
+        marker, limit = parsed_args.marker, parsed_args.limit
+        if marker is not None and not inventory_repo.exists(engine, marker):
+            raise exceptions.NotPossible(
+                f'There is no load balancer {marker} to go on from: give '
+                f'--marker the id that the page before named, or begin anew '
+                f'without.')
+        if limit is None or len(found) <= limit:
+            return found
+        # Those without a problem are in no row.
+        self.app.stderr.write(
+            f'{limit} of {len(found)} are checked; the next ones: --marker '
+            f'{found[limit - 1].id}\n')
+        return found[:limit]
 
 
 def _group(rows, names):
@@ -110,8 +130,8 @@ def _group(rows, names):
         for (check, result, details, _is_common), found in causes.items()]
 
 
-def _get_outdated(known, targets):
-    """Return all load balancers that are outdated, or may be."""
+def _get_outdated(known, targets, after):
+    """Return all load balancers that are outdated, or may be, by id."""
     def judge(load_balancer):
         try:
             image_id = targets.get(load_balancer.tag).image_id
@@ -119,5 +139,5 @@ def _get_outdated(known, targets):
             image_id = None
         return outdated.judge(load_balancer, image_id)
 
-    return [load_balancer for load_balancer in known.get_page()
+    return [load_balancer for load_balancer in known.get_page(after)
             if judge(load_balancer) is not outdated.Outdated.NO]

@@ -156,6 +156,8 @@ class CheckClone(_CloneMixin, plain.Lister):
     The exit code is 1 if something is REFUSED.
     """
 
+    COLUMNS = ('check', 'result', 'detail')
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         _add_create_options(parser)
@@ -176,7 +178,7 @@ class CheckClone(_CloneMixin, plain.Lister):
             findings = self._check(cloner.read_pair(source_id, clone))
         self._refused = any(each.result == preflight.REFUSED
                             for each in findings)
-        return (('check', 'result', 'detail'),
+        return (self.COLUMNS,
                 [(each.check, each.result, each.text) for each in findings])
 
     @staticmethod
@@ -283,6 +285,7 @@ class RetireSource(_CloneMixin, plain.ShowOne):
 class ListClones(_CloneMixin, plain.Lister):
     """List all clones of the project that are not retired."""
 
+    COLUMNS = _SHORT
     takes_one = False
 
     def get_parser(self, prog_name):

@@ -48,8 +48,8 @@ class AddExclusion(_ExclusionCommand):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--for', type=base.positive_seconds, dest='seconds',
-            metavar='<seconds>', help='only for so long (default: until it '
-            'is removed)')
+            metavar='<seconds>', help='for this long (default: until it is '
+            'removed)')
         return parser
 
     def take_action(self, parsed_args):
@@ -106,8 +106,8 @@ class RemoveExclusion(_ExclusionCommand):
                 engine, kind, exact[0].value)):
             self.say(f'There is no exclusion of {parsed_args.kind} {value}.')
             return
-        would = 'would leave' if parsed_args.dry_run else 'leave'
-        self.say(f'Rollouts {would} {exact[0].label} alone no more.')
+        would = 'would no longer' if parsed_args.dry_run else 'no longer'
+        self.say(f'Rollouts {would} leave {exact[0].label} alone.')
 
 
 class ListExclusions(base.ListCommand):
@@ -116,8 +116,8 @@ class ListExclusions(base.ListCommand):
     loadbalancers tells how many an exclusion leaves alone now.
     """
 
-    COLUMNS = ('value', 'kind', 'name', 'loadbalancers', 'reason')
-    LONG_COLUMNS = ('created_at', 'expires_at')
+    COLUMNS = ('value', 'kind', 'name')
+    LONG_COLUMNS = ('loadbalancers', 'reason', 'created_at', 'expires_at')
     METAVAR = '<value>'
 
     def read(self, _conf, engine, _parsed_args):

@@ -32,6 +32,8 @@ class ListImages(base.DatabaseMixin, base.Lister):
     as far as the database has it; "image check" looks further.
     """
 
+    COLUMNS = _COLUMNS
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument(

@@ -22,8 +22,8 @@ class Leaks(base.ListCommand):
     it lists.
     """
 
-    COLUMNS = ('id', 'kind', 'outcome', 'reason')
-    LONG_COLUMNS = ('name', 'amphora_id', 'loadbalancer_id', 'age')
+    COLUMNS = ('id', 'outcome', 'reason')
+    LONG_COLUMNS = ('kind', 'name', 'amphora_id', 'loadbalancer_id', 'age')
 
     _has_failed = False
 
@@ -58,9 +58,10 @@ class Leaks(base.ListCommand):
             [(leak.id, leak) for leak in found], parsed_args)]
         rows = []
         if not is_complete:
-            rows.append((None, 'INSTANCE', 'NOT_CHECKED',
+            rows.append((None, 'NOT_CHECKED',
                          'The compute service cannot be asked which '
-                         'instances are amphorae', None, None, None, None))
+                         'instances are amphorae', 'INSTANCE', None, None,
+                         None, None))
         if not parsed_args.delete:
             return self.choose(parsed_args, rows + [
                 _make_row(leak, leak.keep, 'KEPT' if leak.keep else 'LEAKED')
@@ -78,7 +79,7 @@ class Leaks(base.ListCommand):
 
 def _make_row(leak, kept, outcome):
     reason = f'{leak.reason}; {kept}' if kept else leak.reason
-    return (leak.id, str(leak.kind), outcome, reason, leak.name,
+    return (leak.id, outcome, reason, str(leak.kind), leak.name,
             leak.amphora_id, leak.load_balancer_id,
             None if leak.age is None or leak.age == float('inf')
             else round(leak.age))

@@ -25,11 +25,12 @@ class ListReplacements(base.ListCommand):
     load balancer, the newest first, or for one rollout.
     """
 
-    COLUMNS = ('id', 'name', 'state', 'phase', 'reason')
-    LONG_COLUMNS = ('loadbalancer_id', 'rollout_id', 'mode', 'created_at',
-                    'started_at', 'finished_at', 'canary', 'forced',
-                    'target_image_id', 'old_amphora_id', 'new_amphora_id',
-                    'attempts', 'not_before', 'cancel_requested')
+    COLUMNS = ('id', 'name', 'state', 'reason')
+    LONG_COLUMNS = ('phase', 'loadbalancer_id', 'rollout_id', 'mode',
+                    'created_at', 'started_at', 'finished_at', 'canary',
+                    'forced', 'target_image_id', 'old_amphora_id',
+                    'new_amphora_id', 'attempts', 'not_before',
+                    'cancel_requested')
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -45,8 +46,8 @@ class ListReplacements(base.ListCommand):
         found = _find(engine, parsed_args)
         names = load_balancers.Names(engine).read(
             r.load_balancer_id for r in found)
-        return [(r.id, names.get(r.load_balancer_id), r.state, r.phase,
-                 r.reason, r.load_balancer_id, r.rollout_id, r.mode,
+        return [(r.id, names.get(r.load_balancer_id), r.state, r.reason,
+                 r.phase, r.load_balancer_id, r.rollout_id, r.mode,
                  *map(base.format_time, (
                      r.created_at, r.started_at, r.finished_at)),
                  r.canary, r.forced, r.target_image_id, r.old_amphora_id,
@@ -102,9 +103,9 @@ class CancelReplacement(base.Change):
                     engine, found.id, parsed_args.reason or 'by an operator')
             if state not in _TEXTS:
                 raise exceptions.NotPossible(
-                    f'No replacement waits or runs that is, or is of, '
-                    f'{parsed_args.replacement}: see "octavia-hmsync image '
-                    f'replacement list".')
+                    f'{parsed_args.replacement} is neither a replacement that '
+                    f'waits or runs nor a load balancer with one: see '
+                    f'"octavia-hmsync image replacement list".')
             self.say(f'Replacement {found.id} of load balancer '
                      f'{found.load_balancer_id} {_TEXTS[state]}.')
         if parsed_args.wait and not parsed_args.dry_run:

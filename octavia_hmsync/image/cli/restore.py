@@ -21,6 +21,8 @@ class Restore(base.DatabaseMixin, base.Lister):
     nothing is built and nothing is deleted.
     """
 
+    COLUMNS = _COLUMNS
+
     _is_refused = False
 
     def get_parser(self, prog_name):

@@ -6,6 +6,7 @@ import collections
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
+from octavia_hmsync.cli import progress
 from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import cancel as cancel_repo
@@ -149,6 +150,7 @@ class _ChangeRollout(base.Change):
     new: str
     said: str
     verb: str
+    done: str
     # A note on running replacements.
     more = ''
 
@@ -158,7 +160,7 @@ class _ChangeRollout(base.Change):
         if rollout is None or rollout.state not in (*self.old,
                                                     self.new):
             raise exceptions.NotPossible(
-                f'No rollout is there to {self.verb}: see "octavia-hmsync '
+                f'There is no rollout to {self.verb}: see "octavia-hmsync '
                 f'image rollout list".')
         if rollout.state == self.new:
             self.say(f'Rollout {rollout.id} is {rollout.state} already.')
@@ -172,8 +174,8 @@ class _ChangeRollout(base.Change):
                 f'"octavia-hmsync image rollout show", and run the command '
                 f'again.')
         if parsed_args.dry_run:
-            self.say(f'There is rollout {rollout.id} to {self.verb}, which '
-                     f'is {rollout.state}.')
+            self.say(f'Rollout {rollout.id}, which is {rollout.state}, can be '
+                     f'{self.done}.')
             return
         running = _count_running(engine, rollout.id)
         more = self.more.format(running) if running else ''
@@ -202,15 +204,26 @@ class PauseRollout(_ChangeRollout):
 
     WAIT = 'nothing of it runs any more'
     old, new = (rollout_repo.RUNNING,), rollout_repo.PAUSED
-    said, verb = 'is paused', 'pause'
+    said, verb, done = 'is paused', 'pause', 'paused'
     more = ' {} that run come to their end.'
 
 
 class ResumeRollout(_ChangeRollout):
     """Let a rollout that was paused go on."""
 
+    WAIT = 'it is DONE; fails if it ends otherwise'
     old, new = (rollout_repo.PAUSED,), rollout_repo.RUNNING
-    said, verb = 'goes on', 'resume'
+    said, verb, done = 'goes on', 'resume', 'resumed'
+
+    def _wait(self, engine, rollout_id, parsed_args):
+        """Wait, if that is wanted, until it has ended."""
+        # Imported late: it imports this module.
+        from octavia_hmsync.image.cli import rollout_watch
+
+        if parsed_args.wait and not parsed_args.dry_run:
+            conf = self.load_configuration(with_octavia=True)
+            rollout_watch.follow(self.app, conf, engine, rollout_id,
+                                 progress.INTERVAL, parsed_args.timeout)
 
 
 class CancelRollout(_ChangeRollout):
@@ -222,7 +235,7 @@ class CancelRollout(_ChangeRollout):
 
     WAIT = PauseRollout.WAIT
     old, new = rollout_repo.ACTIVE_STATES, rollout_repo.CANCELLED
-    said, verb = 'is cancelled', 'cancel'
+    said, verb, done = 'is cancelled', 'cancel', 'cancelled'
     more = (' {} that run go back, or come to their end where there is no '
             'way back: see "octavia-hmsync image replacement list".')
 

@@ -36,6 +36,7 @@ SETTINGS = (*rollout_commands.NUMBERS, 'windows')
 class Starter(base.DatabaseMixin, base.Lister):
     """For commands that start a rollout."""
 
+    COLUMNS = _COLUMNS
     # Reports errors in the combination of arguments like argparse.
     parser: typing.Any
 
@@ -60,6 +61,7 @@ class Starter(base.DatabaseMixin, base.Lister):
             parser, timeout_help='with --wait: give up after so long; it '
                                  'goes on')
         base.add_long(parser, _LONG_COLUMNS)
+        base.add_paging(parser, '<load-balancer-id>')
         base.add_dry_run(parser, 'which load balancers would be in which wave')
         self.parser = parser
         return parser
@@ -83,18 +85,24 @@ class Starter(base.DatabaseMixin, base.Lister):
         found = waves.get_waves(
             settings, [c for c in fleet.candidates if not c.blocked_by])
         self._tell_left_out(fleet, targets)
-        if not found:
+        left_out = len(fleet.excluded) + sum(
+            bool(c.blocked_by) for c in fleet.candidates)
+        if not found and not (parsed_args.dry_run and left_out):
+            others = (f' ({left_out} that are outdated are left out: '
+                      f'--dry-run tells why)' if left_out else '')
             raise exceptions.NotPossible(
-                'No load balancer is outdated that a rollout could bring to '
-                'another image: see "octavia-hmsync image list".')
-        self._tell_time(engine, settings, found, rollout_commands
-                        .count_at_once(conf, engine))
+                f'No load balancer is outdated that a rollout could bring to '
+                f'another image{others}: see "octavia-hmsync image list".')
+        if found:
+            self._tell_time(engine, settings, found, rollout_commands
+                            .count_at_once(conf, engine))
         if not parsed_args.dry_run:
             rollout_id = self._start(engine, settings,
                                      parsed_args.reason or '', undo_of)
             if parsed_args.wait:
                 rollout_watch.follow(self.app, conf, engine, rollout_id,
-                                     parsed_args, self.app.stderr)
+                                     parsed_args.interval,
+                                     parsed_args.timeout, self.app.stderr)
             rollout = rollout_commands.get_rollout(engine, rollout_id)
             sizes = {is_canary: sum(len(wave) for kind, wave in found
                                     if kind == is_canary)
@@ -106,7 +114,9 @@ class Starter(base.DatabaseMixin, base.Lister):
                     bool(c.blocked_by) for c in fleet.candidates))]
         is_long = base.is_long(parsed_args, _LONG_COLUMNS)
         names = load_balancers.Names(engine)
-        rows = _make_rows(found, fleet, names)
+        rows = [row for _id, row in base.take_page([
+            (row[1], row) for row in _make_rows(found, fleet, names)],
+            parsed_args)]
         return ((*_COLUMNS, *_LONG_COLUMNS) if is_long else _COLUMNS,
                 rows if is_long else [row[:len(_COLUMNS)] for row in rows])
 
@@ -126,10 +136,9 @@ class Starter(base.DatabaseMixin, base.Lister):
 
     def _tell_time(self, engine, settings, found, at_once):
         if settings.parallel > at_once:
-            self._say(f'Of the {settings.parallel} that --parallel allows '
-                      f'{at_once} are replaced at once: so many the '
-                      f'octavia-housekeeping services that are up do, see '
-                      f'[hmsync_image] replacements_at_once.')
+            self._say(f'--parallel allows {settings.parallel} at once, but '
+                      f'the octavia-housekeeping services that are up replace '
+                      f'{at_once}: see [hmsync_image] replacements_at_once.')
         # For an estimate the clock of this host will do.
         now = timeutils.utcnow()
         known = replace_repo.get_durations(

@@ -55,14 +55,14 @@ class WatchRollout(base.DatabaseMixin, command.Command):
     def take_action(self, parsed_args):
         conf, engine = self.open_database(with_octavia=True)
         rollout = rollout_commands.get_rollout(engine, parsed_args.rollout)
-        follow(self.app, conf, engine, rollout.id, parsed_args)
+        follow(self.app, conf, engine, rollout.id, parsed_args.interval,
+               parsed_args.timeout)
 
 
-def follow(app, conf, engine, rollout_id, parsed_args, stream=None):
+def follow(app, conf, engine, rollout_id, interval, timeout, stream=None):
     """Show a rollout until it has ended.
 
-    :param parsed_args: with the interval and the timeout.
-    :param stream: where to write, standard output by default.
+    :param interval: see progress.Watch, likewise timeout and stream.
     :raises NotPossible: if it ends otherwise than DONE, or not in time.
     """
     max_age = conf.hmsync.offline_after
@@ -80,12 +80,12 @@ def follow(app, conf, engine, rollout_id, parsed_args, stream=None):
                      keeper_repo.get_up(engine, max_age), outlook, problem)
 
     with progress.Watch(
-            app, parsed_args.interval, parsed_args.timeout,
+            app, interval, timeout,
             f'Rollout {rollout_id} goes on: see "octavia-hmsync image '
             f'rollout show".', base.explain_passing, stream) as watch:
         watch.follow(
             look, lambda seen: _show(watch, seen, names, max_age),
-            f'After {parsed_args.timeout or 0:g} s rollout {rollout_id} has '
+            f'After {timeout or 0:g} s rollout {rollout_id} has '
             f'not ended: see "octavia-hmsync image rollout show".')
 
 

@@ -199,7 +199,7 @@ def _tell_objects(statuses: dict[restore_repo.Object, str]
                   ) -> list[serving.Row]:
     return [
         serving.Row(None, 'Objects', finding.warning(
-            f'The {each.kind} {each.id} is {status} and no more '
+            f'The {each.kind} {each.id} is {status}, no longer '
             f'{each.status}: an amphora may not have what was asked for.'))
         for each, status in statuses.items()
         if each.status not in (status, compat.ERROR)]
@@ -221,8 +221,8 @@ def _tell_outcome(snapshot: restore_repo.Snapshot,
                 'one was built, "octavia-hmsync image leaks" lists it.')
         elif _is_detached(one, kept):
             found = finding.warning(
-                'It was not plugged yet. It is in ERROR, and no more of this '
-                'load balancer: "octavia-hmsync image leaks" lists it.')
+                'It was not plugged yet. It is in ERROR, and no longer of '
+                'this load balancer: "octavia-hmsync image leaks" lists it.')
         elif missing and one.amphora.role not in roles:
             # Only as many as are missing: a second of its role is not needed.
             missing -= 1

@@ -106,6 +106,8 @@ class Delete(_NetworkMixin, base.Lister):
     with another name, and is never used again.
     """
 
+    COLUMNS = ('part', 'outcome', 'users')
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         base.add_dry_run(parser, 'what would become of each part')
@@ -117,6 +119,6 @@ class Delete(_NetworkMixin, base.Lister):
         conf, engine, connection = self.connect()
         removed = removal.delete(conf, engine, connection,
                                  parsed_args.dry_run)
-        return (('part', 'outcome', 'users'),
+        return (self.COLUMNS,
                 [(r.title, r.outcome, formatters.Lines(r.users))
                  for r in removed])

@@ -64,10 +64,11 @@ def find_zone(conf, engine):
     known = zone_repo.get_all_names(engine) if zone else set()
     if not zone or zone in known:
         return []
-    return [f'[hmsync] zone = {zone} is no availability zone of Octavia with '
-            f'a management_network of its own, nor the compute_zone of such '
-            f'a one ({", ".join(sorted(known)) or "there is none"}): no '
-            f'amphora sends its heartbeats here. Correct or remove it.']
+    return [f'[hmsync] zone = {zone} is neither an availability zone of '
+            f'Octavia with a management_network of its own nor the '
+            f'compute_zone of one '
+            f'({", ".join(sorted(known)) or "there is none"}): no amphora '
+            f'sends its heartbeats here. Correct or remove it.']
 
 
 def find_network(conf, engine):
@@ -120,12 +121,13 @@ def _find_metrics(conf):
             ip, _port = addresses[option] = addr.parse_address(text)
             _bind(ip, socket.SOCK_STREAM)
         except exceptions.InvalidAddress:
-            found.append(f'{name} is no address: write IPV4:PORT or '
+            found.append(f'{name} is not an address: write IPV4:PORT or '
                          f'[IPV6]:PORT, or there are no metrics and no '
                          f'answers to probes.')
         except OSError as e:
-            found.append(f'{name} is no address of this host ({e.strerror}): '
-                         f'correct it, or there are no metrics here.')
+            found.append(f'{name} is not an address of this host '
+                         f'({e.strerror}): correct it, or there are no '
+                         f'metrics here.')
     if len(addresses) > 1 and len(set(addresses.values())) == 1:
         found.append(f'[hmsync] {" and ".join(_METRICS)} are the same: on a '
                      f'host with both services one of them has no metrics. '

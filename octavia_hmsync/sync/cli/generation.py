@@ -71,6 +71,7 @@ class RollBackGeneration(base.Change, command.Command):
     """
 
     DRY_RUN = 'what the list would be'
+    WAIT = 'every amphora has that list'
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -95,3 +96,5 @@ class RollBackGeneration(base.Change, command.Command):
         if pause:
             self.say(f'No amphora gets it before the pause ends. '
                      f'{watch.describe_pause(pause)}')
+        if parsed_args.wait and not parsed_args.dry_run:
+            watch.wait(self, parsed_args, conf, engine)

@@ -11,6 +11,7 @@ from octavia_hmsync.cli import progress
 from octavia_hmsync import exceptions
 from octavia_hmsync.sync.cli import drain
 from octavia_hmsync.sync.cli import load_balancers
+from octavia_hmsync.sync.cli import watch as sync_watch
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
@@ -209,6 +210,8 @@ def _describe(amphora_id, load_balancer, standing):
 class ResumeHealthManager(base.Change, command.Command):
     """End the draining of a health manager: it is ONLINE again."""
 
+    WAIT = 'every amphora has a list with its address'
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         _add_which(parser)
@@ -231,6 +234,10 @@ class ResumeHealthManager(base.Change, command.Command):
         else:
             hm_repo.change_status(engine, host, mem.DRAINING, mem.ONLINE)
             self.say(f'Health manager {host} at {member.address} is ONLINE.')
+        if parsed_args.wait and not parsed_args.dry_run:
+            sync_watch.wait(self, parsed_args, conf, engine, lambda seen: (
+                seen.is_complete and member.address in
+                seen.parts[0].generation.addresses))
 
 
 class DeleteHealthManager(base.Change, command.Command):
@@ -241,6 +248,8 @@ class DeleteHealthManager(base.Change, command.Command):
     manager registers there. With several, all are deleted that can be.
     """
 
+    WAIT = 'every amphora has a list without their addresses'
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('hosts', nargs='+', metavar='<health-manager>',
@@ -250,10 +259,12 @@ class DeleteHealthManager(base.Change, command.Command):
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
         hosts = list(dict.fromkeys(parsed_args.hosts))
-        failed = []
+        failed: list = []
+        left: set = set()
         for host in hosts:
             try:
-                self._delete(conf, engine, host, parsed_args.dry_run)
+                left.add(self._delete(conf, engine, host,
+                                      parsed_args.dry_run))
             except exceptions.NotPossible as e:
                 if len(hosts) == 1:
                     raise
@@ -263,8 +274,16 @@ class DeleteHealthManager(base.Change, command.Command):
             raise exceptions.NotPossible(
                 f'{len(failed)} of {len(hosts)} health managers cannot be '
                 f'deleted: {", ".join(failed)}.')
+        if parsed_args.wait and not parsed_args.dry_run:
+            sync_watch.wait(self, parsed_args, conf, engine, lambda seen: (
+                seen.is_complete and not left.intersection(
+                    seen.parts[0].generation.addresses)))
 
     def _delete(self, conf, engine, host, dry_run):
+        """Delete one.
+
+        :returns: its address; None if that stays in the list.
+        """
         row, member = drain.find(engine, host)
         if mem.is_listening(member, conf.hmsync.offline_after) or not (
                 dry_run or hm_repo.delete(engine, host, row.keepalive_at)):
@@ -281,3 +300,5 @@ class DeleteHealthManager(base.Change, command.Command):
                      f'in every list. It counts as dead until a health '
                      f'manager registers there, also where one without the '
                      f'plugin listens.')
+            return None
+        return member.address

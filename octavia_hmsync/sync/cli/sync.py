@@ -20,6 +20,7 @@ from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.db import pause as pause_repo
 from octavia_hmsync.sync.db import uploader as uploader_repo
 from octavia_hmsync.sync.rules import adoption
+from octavia_hmsync.sync.rules import member as mem
 from octavia_hmsync.sync.rules import reach
 from octavia_hmsync.sync.rules import timing
 from octavia_hmsync.sync.rules import trial
@@ -82,7 +83,7 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
                  *(adoptions[state] for state in adoption.Adoption)))
 
 
-class Run(base.DatabaseMixin, command.Command):
+class Run(base.Change, command.Command):
     """Tell housekeeping to upload to amphorae now.
 
     Without arguments, to amphorae whose last attempt failed and which wait
@@ -90,6 +91,9 @@ class Run(base.DatabaseMixin, command.Command):
     for example after a change of [amphora_agent] options. Fails if no
     octavia-housekeeping is up; the request then waits for one.
     """
+
+    DRY_RUN = 'how many there are'
+    WAIT = 'every amphora, or each of --amphora, has the newest list'
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -99,7 +103,6 @@ class Run(base.DatabaseMixin, command.Command):
                            help='these amphorae')
         which.add_argument('--all', action='store_true',
                            help='all amphorae that have an agent')
-        base.add_dry_run(parser, 'how many there are')
         return parser
 
     def take_action(self, parsed_args):
@@ -116,9 +119,8 @@ class Run(base.DatabaseMixin, command.Command):
             number = len(again) if again or parsed_args.all else sum(
                 row.next_attempt_at is not None or amphora_id in waiting
                 for amphora_id, row in rows.items())
-            self.app.stdout.write(
-                f'{base.count(number, "amphora", "amphorae")} would be '
-                f'uploaded to.\n')
+            self.say(f'{base.count(number, "amphora", "amphorae")} would be '
+                     f'uploaded to.')
             return
         # What can fail goes first: after an error nothing is changed.
         pause = pause_repo.get(engine)
@@ -137,24 +139,33 @@ class Run(base.DatabaseMixin, command.Command):
                 f'its log.')
         when = (f'after the pause. {watch.describe_pause(pause)}' if pause
                 else 'within some seconds; see "octavia-hmsync sync status".')
-        self.app.stdout.write(
-            f'{base.count(number, "amphora is", "amphorae are")} uploaded to '
-            f'{when}\n')
+        self.say(f'{base.count(number, "amphora is", "amphorae are")} '
+                 f'uploaded to {when}')
+        if parsed_args.wait:
+            watch.wait(self, parsed_args, conf, engine,
+                       (lambda _seen: _have_newest(engine, again))
+                       if parsed_args.amphora else None)
 
 
-class Retry(base.DatabaseMixin, command.Command):
+def _have_newest(engine, amphora_ids):
+    """Tell whether amphorae have the newest list; deleted ones count, too."""
+    newest = generation_repo.get_newest(engine)
+    return newest is not None and all(
+        row.generation == newest.number
+        for row in amphora_repo.get_rows(engine) if row.id in amphora_ids)
+
+
+class Retry(base.Change, command.Command):
     """Give addresses that a roll back left out another chance.
 
     Run it when amphorae can reach them. A few amphorae try them first.
     """
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        base.add_dry_run(parser, 'which ones')
-        return parser
+    DRY_RUN = 'which ones'
+    WAIT = 'every amphora has a list with them'
 
     def take_action(self, parsed_args):
-        _conf, engine = self.open_database()
+        conf, engine = self.open_database()
         suspects = (generation_repo.get_suspects(engine)
                     if parsed_args.dry_run
                     else generation_repo.clear_suspects(engine))
@@ -165,10 +176,18 @@ class Retry(base.DatabaseMixin, command.Command):
                 text = f'There would be a{text[1:]}'
         else:
             text = 'No address is left out.'
-        self.app.stdout.write(f'{text}\n')
+        self.say(text)
+        if suspects and parsed_args.wait and not parsed_args.dry_run:
+            # Where no health manager listens, it comes into no list.
+            wanted = set(suspects) & {
+                m.address for m in hm_repo.get_all(engine)
+                if mem.is_listening(m, conf.hmsync.offline_after)}
+            watch.wait(self, parsed_args, conf, engine, lambda seen: (
+                seen.is_complete and wanted <=
+                set(seen.parts[0].generation.addresses)))
 
 
-class Pause(base.DatabaseMixin, command.Command):
+class Pause(base.Change, command.Command):
     """Upload to no amphora for some time.
 
     For the duration of work on the management network, for example. Lists
@@ -178,53 +197,55 @@ class Pause(base.DatabaseMixin, command.Command):
     longer than failover_hold_max.
     """
 
+    DRY_RUN = 'whether there is a pause'
+    WAIT = 'no upload is under way any more'
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('--for', type=base.positive_seconds, default=3600,
                             dest='seconds', metavar='<seconds>',
                             help='for how long (default: 3600)')
-        base.add_dry_run(parser, 'whether there is a pause')
         return parser
 
     def take_action(self, parsed_args):
-        _conf, engine = self.open_database()
+        conf, engine = self.open_database()
         if parsed_args.dry_run:
             pause = pause_repo.get(engine)
-            self.app.stdout.write(
-                f'There is a pause until {base.format_time(pause.ends_at)} '
-                f'UTC; another takes its place.\n' if pause
-                else 'There is no pause.\n')
+            self.say(f'There is a pause until '
+                     f'{base.format_time(pause.ends_at)} UTC; another takes '
+                     f'its place.' if pause else 'There is no pause.')
             return
         # What can fail goes first: after an error nothing is paused.
         newest = generation_repo.get_newest(engine)
         pause = pause_repo.begin(
             engine, parsed_args.seconds,
             types.storable(' '.join((parsed_args.reason or '').split())))
-        self.app.stdout.write(
-            f'No amphora is uploaded to until '
-            f'{base.format_time(pause.ends_at)} UTC, or "octavia-hmsync sync '
-            f'resume".\n')
+        self.say(f'No amphora is uploaded to until '
+                 f'{base.format_time(pause.ends_at)} UTC, or "octavia-hmsync '
+                 f'sync resume".')
         if newest and newest.is_on_trial:
-            self.app.stdout.write(
-                f'Generation {newest.number} is on trial: an amphora that '
-                f'falls silent with it does not get the last good list back '
-                f'before the pause ends.\n')
+            self.say(f'Generation {newest.number} is on trial: an amphora '
+                     f'that falls silent with it does not get the last good '
+                     f'list back before the pause ends.')
+        if parsed_args.wait:
+            watch.wait(self, parsed_args, conf, engine, lambda seen: not any(
+                part.progress.claimed for part in seen.parts))
 
 
-class Resume(base.DatabaseMixin, command.Command):
+class Resume(base.Change, command.Command):
     """End a pause: upload to amphorae again."""
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        base.add_dry_run(parser, 'whether there is a pause')
-        return parser
+    DRY_RUN = 'whether there is a pause'
+    WAIT = 'every amphora has the newest list'
 
     def take_action(self, parsed_args):
-        _conf, engine = self.open_database()
+        conf, engine = self.open_database()
         if parsed_args.dry_run:
             was_there = pause_repo.get(engine) is not None
-            text = 'The pause would end.\n'
+            text = 'The pause would end.'
         else:
             was_there = pause_repo.end(engine)
-            text = 'The pause ends.\n'
-        self.app.stdout.write(text if was_there else 'There is no pause.\n')
+            text = 'The pause ends.'
+        self.say(text if was_there else 'There is no pause.')
+        if parsed_args.wait and not parsed_args.dry_run:
+            watch.wait(self, parsed_args, conf, engine)

@@ -75,6 +75,23 @@ def look(conf, engine):
             engine, parts[0].generation.key_digest) if parts else 0)
 
 
+def wait(order, parsed_args, conf, engine, is_done=None):
+    """Wait until every amphora has the newest list, as "sync watch" does.
+
+    :param order: a base.Change.
+    :param is_done: called with a Look, in place of that.
+    :raises NotPossible: after --timeout.
+    """
+    def look_once():
+        seen = look(conf, engine)
+        return (is_done(seen) if is_done else seen.is_complete,
+                describe_problems(seen, conf.hmsync.offline_after),
+                [make_bar(part) for part in seen.parts])
+
+    order.wait(parsed_args, look_once, 'It goes on: see "octavia-hmsync sync '
+                                       'watch".')
+
+
 def make_bar(part):
     """Return the progress.Bar of a generation."""
     counts = part.progress

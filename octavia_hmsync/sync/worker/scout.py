@@ -10,6 +10,7 @@ from oslo_log import log as logging
 
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import upload_result
+from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import uploader as uploader_repo
 from octavia_hmsync.sync.rules import reach
 
@@ -66,6 +67,8 @@ class Scout:
         # amphora, since the last agent that took one.
         self._refusals: dict[str, str] = {}
         self._own = None
+        # Whether uploads have ended since that was read.
+        self._is_stale = False
         self._is_starting = False
         self._touched_at = None
         self._probed_at = None
@@ -101,16 +104,29 @@ class Scout:
 
         :returns: a line of text, None if they do or nothing is known yet.
         """
-        if self._own is not None and not reach.is_trusted(self._own):
+        if self._is_stale:
+            self._is_stale = False
+            with self._lock:
+                self._own, _others = self._get()
+        if self._own is not None and (reach.is_suspect(self._own) or
+                                      self._are_many(self._own.failures)):
             return (f'No agent of an amphora answers here: check the route '
                     f'from here to TCP {self._conf.haproxy_amphora.bind_port} '
                     f'of amphorae, their security group and firewalls.')
         refusals = dict(self._refusals)
-        if reach.is_systematic(len(refusals)):
+        if self._are_many(len(refusals)):
             return (f'None of the last {len(refusals)} agents that answered '
                     f'here could be used, the last one as '
                     f'{list(refusals.values())[-1]}.')
         return None
+
+    def _are_many(self, failures):
+        """Tell whether so many amphorae failed that it is not by chance.
+
+        In a small fleet these are all amphorae.
+        """
+        return reach.is_systematic(failures) or 0 < failures and (
+            failures >= amphora_repo.count(self._engine, 0).amphorae)
 
     def note(self, answers):
         """Note how uploads ended.
@@ -119,6 +135,7 @@ class Scout:
         """
         if not all(answer.is_unanswered for answer in answers.values()):
             self._has_reached = True
+        self._is_stale = True
         for amphora_id, answer in answers.items():
             if answer.result != upload_result.UNREACHABLE:
                 self._refusals = {}

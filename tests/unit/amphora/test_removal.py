@@ -117,7 +117,7 @@ class TestRemoval(base.TestCase):
         self.assertEqual([['going']] * 4 + [['going', 'instance']], looks)
         self.assertEqual('gone', self.steps[-1])
         reason, = (call.args[0] for call in self.work.note.call_args_list)
-        self.assertIn('Amphora amphora is to go and answers, though its '
+        self.assertIn('Amphora amphora still answers, though its '
                       'instance instance cannot be deleted.', reason)
 
     def test_the_order_to_delete_it_is_only_taken(self):

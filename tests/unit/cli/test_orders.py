@@ -44,7 +44,7 @@ class TestOrders(base.CommandTestCase):
                 'error', 'os_user')))
         self.assertGreaterEqual(row['finished_at'], row['created_at'])
         row, = self.run_json('order', 'list')
-        self.assertEqual(['created_at', 'user', 'host', 'command', 'state'],
+        self.assertEqual(['created_at', 'user', 'host', 'state', 'command'],
                          list(row))
 
     def test_behind_sudo(self):

@@ -157,10 +157,13 @@ class TestCluster(_TestCase):
         def show(said=''):
             code, out, err = self.run_command(
                 'cluster', 'member', 'list', '--cluster', 'web', '--traffic',
-                '-f', 'json')
+                '--long', '-f', 'json')
             self.assertEqual(0, code)
             self.assertIn(said, err)
-            return [tuple(row.values())[2:] for row in json.loads(out)]
+            return [tuple(row[name] for name in (
+                'slot', 'state', 'amphora_id', 'packets', 'bytes',
+                'bytes_in', 'bytes_out', 'active_connections',
+                'total_connections')) for row in json.loads(out)]
 
         told, nothing = (20, 40, 3, 80), (None,) * 4
         rest = [(1, 'ACTIVE', 'amp11', 6, 600, *nothing),

@@ -57,5 +57,5 @@ class TestInstance(base.CommandTestCase):
                       self.run_ok(*DELETE, 'server'))
         self.assertEqual('an operator has ordered it',
                          self.run_json(*LIST, '--long')[0]['reason'])
-        self.assertIn('is to be deleted already', self.run_ok(*DELETE, FIRST))
+        self.assertIn('is already being deleted', self.run_ok(*DELETE, FIRST))
         self.assertFails('is BUILDING, and only a READY one', *DELETE, SECOND)

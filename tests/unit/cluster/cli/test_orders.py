@@ -106,8 +106,8 @@ class TestSet(_TestCase):
     def test_nothing_asked_for(self):
         for argv, words in (
                 ((), 'one of --desired, --min, --cooldown, --standby and'),
-                (('--desired', 'many'), "'many' is no number"),
-                (('--cooldown', '-1'), "'-1' is no number")):
+                (('--desired', 'many'), "'many' is not a number"),
+                (('--cooldown', '-1'), "'-1' is not a number")):
             code, _out, err = self.run_command('cluster', 'set', 'cluster1',
                                                *argv)
             self.assertEqual(2, code)
@@ -133,7 +133,8 @@ class TestOrders(_TestCase):
                          self.order('drain', 'amp0'))
         self.assertEqual('DRAIN', self.get_order(0))
         self.assertIsNone(member_repo.get(self.engine, 'member0').error)
-        self.assertIn('drained already', self.order('drain', 'member0'))
+        self.assertIn('already ordered to be drained',
+                      self.order('drain', 'member0'))
         self.assertEqual('DRAIN', self.run_json(
             'cluster', 'member', 'list', '--long')[0]['ordered'])
         self.assertEqual('DRAIN', self.run_json(
@@ -167,12 +168,12 @@ class TestOrders(_TestCase):
         self.assertIn('already', self.order('replace', 'amp0'))
         self.assertFails('Member member0 is being replaced, which drains it',
                          'cluster', 'member', 'drain', 'member0')
-        self.assertEqual('There is no order to drain member member0 already; '
-                         'it is ACTIVE.\n', self.order('undrain', 'amp0'))
+        self.assertEqual('Member member0 has no order to be drained: it is '
+                         'ACTIVE.\n', self.order('undrain', 'amp0'))
         self.assertIn('The order to replace member',
                       self.order('replace', 'amp0', '--cancel'))
         self.assertIsNone(self.get_order(0))
-        self.assertIn('There is no order to replace member member0 already',
+        self.assertIn('Member member0 has no order to be replaced',
                       self.order('replace', 'amp0', '--cancel'))
         member_repo.release_slot(self.engine, 'member2')
         self.assertFails('Member member2 has been replaced', 'cluster',
@@ -201,7 +202,7 @@ class TestOrders(_TestCase):
 
     def test_unknown(self):
         for command in ('drain', 'undrain', 'replace'):
-            self.assertFails('There is no member amp9, nor an amphora',
+            self.assertFails('amp9 is neither a member nor the amphora',
                              'cluster', 'member', command, 'amp9')
 
     def test_deleted(self):

@@ -348,7 +348,7 @@ class TestReplacements(ReplaceTestCase):
         lb_id = self.add('old', name='web')
         self.replace('web')
         row, = self.list()
-        self.assertEqual((self.open()[0].id, 'web', 'WAITING', None, None),
+        self.assertEqual((self.open()[0].id, 'web', 'WAITING', None),
                          tuple(row.values()))
         row, = self.list('--long')
         self.assertEqual((lb_id, None, 'replace', 'new', 0, False), tuple(
@@ -404,8 +404,8 @@ class TestReplacements(ReplaceTestCase):
         found, = self.open()
         claims_repo.claim(self.engine, 'one', 1, 60)
         claims_repo.finish(self.engine, found.id, 'one', 'DONE')
-        self.assertFails(f'No replacement waits or runs that is, or is of, '
-                         f'{found.id}: ', 'image', 'replacement', 'cancel',
+        self.assertFails(f'{found.id} is neither a replacement that waits or '
+                         f'runs nor', 'image', 'replacement', 'cancel',
                          found.id)
         self.assertFails('There is no load balancer none', 'image',
                          'replacement', 'cancel', 'none')

@@ -25,7 +25,7 @@ from tests.unit.image.cli import test_image
 class TestExclusions(test_image.ImageTestCase):
 
     def list(self):
-        return self.run_json('image', 'exclusion', 'list')
+        return self.run_json('image', 'exclusion', 'list', '--long')
 
     def add(self, *argv):
         return self.run_ok('image', 'exclusion', 'add', *argv)
@@ -61,7 +61,8 @@ class TestExclusions(test_image.ImageTestCase):
         self.assertEqual(['shop'], self.neutron.identity.asked)
         for kind, value in (('flavor', 'gold'), ('project', 'a1'),
                             ('load-balancer', 'web')):
-            self.assertIn('alone no more', self.remove(kind, value))
+            self.assertIn('Rollouts no longer leave',
+                          self.remove(kind, value))
 
     def test_keystone_does_not_answer(self):
         """An id is taken at its word, a name is not."""
@@ -89,7 +90,7 @@ class TestExclusions(test_image.ImageTestCase):
             *argv, '--reason', 'because', '--dry-run'))
         self.assertEqual([], self.list())
         self.add(*argv, '--reason', 'because')
-        self.assertIn('would leave tag fragile alone no more',
+        self.assertIn('Rollouts would no longer leave tag fragile alone',
                       self.remove(*argv, '--dry-run'))
         self.assertEqual(1, len(self.list()))
 
@@ -97,8 +98,8 @@ class TestExclusions(test_image.ImageTestCase):
         lb_id = self.add_load_balancer()
         for value in ('web', lb_id):
             self.add('load-balancer', lb_id, '--reason', 'because')
-            self.assertIn('alone no more', self.remove('load-balancer',
-                                                       value))
+            self.assertIn('no longer leave',
+                          self.remove('load-balancer', value))
             self.assertEqual([], self.list())
             # To do it twice does no harm.
             self.assertEqual(
@@ -266,7 +267,8 @@ class TestStart(RolloutTestCase):
         self.make_older(models.ImageReplacement, 'started_at', 100)
         self.run_ok('image', 'rollout', 'cancel')
         argv = ('--parallel', '8', '--canaries', '0', '--watch-time', '0')
-        said = 'Of the 8 that --parallel allows 4 are replaced at once'
+        said = '--parallel allows 8 at once, but the octavia-housekeeping '\
+            'services that are up replace 4'
         self.plan(*argv)
         self.assertIn(said, self.err)
         self.assertIn('at least 4 min', self.err)
@@ -346,7 +348,7 @@ class TestOthers(RolloutTestCase):
 
     def test_none(self):
         for name in ('pause', 'resume', 'cancel'):
-            self.assertFails(f'No rollout is there to {name}', 'image',
+            self.assertFails(f'There is no rollout to {name}', 'image',
                              'rollout', name)
         for name in ('show', 'watch'):
             self.assertFails('There was no rollout yet', 'image', 'rollout',
@@ -376,8 +378,8 @@ class TestOthers(RolloutTestCase):
         self.assertEqual(1, code)
         self.assertIn(f'Rollout {active.id}: 1 run\n', out)
         self.assertIn('comes to its end: see', err)
-        for name in ('resume', 'cancel'):
-            self.assertIn(f'to {name}, which is PAUSED', self.rollout(
+        for name, done in (('resume', 'resumed'), ('cancel', 'cancelled')):
+            self.assertIn(f'which is PAUSED, can be {done}', self.rollout(
                 name, '--dry-run'))
         self.assertIn('goes on', self.rollout('resume'))
         self.assertIn('is cancelled. 1 that run go back, or come to their '
@@ -386,7 +388,7 @@ class TestOthers(RolloutTestCase):
         self.assertEqual('enough', replace_repo.get(
             self.engine, 'replacement').cancel_requested)
         self.assertIn('is CANCELLED already', self.rollout('cancel'))
-        self.assertFails('No rollout is there to pause', 'image', 'rollout',
+        self.assertFails('There is no rollout to pause', 'image', 'rollout',
                          'pause')
         row, = self.run_json('image', 'rollout', 'list')
         self.assertEqual(('CANCELLED', 1, 0), tuple(row.values())[1:4])

@@ -764,7 +764,7 @@ class TestRemoval(ProcessTestCase):
             self.assertEqual(('DONE', None), (row.state, row.reason))
             self.assertWhole(world, row)
             self.assertEqual({'DELETE_OLD'}, {r.phase for r in self.seen})
-            self.assertIn('is to go and answers, though its instance',
+            self.assertIn('still answers, though its instance',
                           self.seen[-1].reason)
 
     def test_nova_is_away_on_the_way_back(self):

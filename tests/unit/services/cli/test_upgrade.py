@@ -250,7 +250,8 @@ class TestCheck(CheckTestCase):
         """With it, no service of Octavia starts."""
         self.check(2, '[hmsync] driver = octavia_hmsnyc is not installed',
                    'that of octavia-hmsync is called octavia_hmsync.',
-                   said="could not load configuration from 'hmsync'.",
+                   said=f'[hmsync] driver = octavia_hmsnyc in '
+                        f'{self.conf_path} is not installed here',
                    hmsync={'driver': 'octavia_hmsnyc'})
         # With these they do.
         for name in ('octavia-hmsync', 'hmsync'):

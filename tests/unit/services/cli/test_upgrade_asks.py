@@ -108,7 +108,8 @@ class TestOctavia(test_upgrade.CheckTestCase):
     def test_zone_that_nobody_knows(self):
         zone = {**test_upgrade.GOOD['hmsync'], 'zone': 'nosuchzone'}
         self.assertWarns(
-            '[hmsync] zone = nosuchzone is no availability zone of Octavia',
+            '[hmsync] zone = nosuchzone is neither an availability zone of '
+            'Octavia',
             self.found('Advertised address', hmsync=zone))
         self.add_zone('nosuchzone', 'net')
         self.assertEqual('Success',

@@ -268,7 +268,8 @@ class TestHealthManager(base.CommandTestCase):
             code, _out, err = self.run_command(
                 'health', 'manager', 'drain', 'hm1', f'--timeout={value}')
             self.assertEqual(2, code)
-            self.assertIn(f"--timeout: '{value}' is no time in seconds", err)
+            self.assertIn(f"--timeout: '{value}' is not a time in seconds",
+                          err)
 
     def test_database_goes_away_while_it_waits(self):
         """It is no sign that nobody sends there."""

@@ -63,7 +63,7 @@ class TestPause(base.CommandTestCase):
             code, _out, err = self.run_command('sync', 'pause', '--for',
                                                seconds)
             self.assertEqual(2, code)
-            self.assertIn(f"--for: '{seconds}' is no time in seconds", err)
+            self.assertIn(f"--for: '{seconds}' is not a time in seconds", err)
         self.assertIsNone(pause_repo.get(self.engine))
         self.run_ok('sync', 'pause', '--for', '1e9')
         self.assertIsNotNone(pause_repo.get(self.engine))

@@ -166,6 +166,29 @@ class TestWhyItUploadsNothing(_TestCase):
                     'from here to TCP 1 of amphorae' in (
                         self.work(subject) or ''), 'it says so')
 
+    def test_no_way_to_the_only_ones(self):
+        """Of one amphora or two, all that there are."""
+        ids = sorted(row.id for row in amphora_repo.get_rows(self.engine))
+        for amphora_id in ids[2:]:
+            self.records.change('amphora', amphora_id, status='DELETED')
+        subject = self.make('hk', 1)
+        waiting.wait_for(
+            lambda: 'No agent of an amphora answers here' in (
+                self.work(subject) or ''), 'it says so')
+
+    def test_one_of_two_does_not_answer(self):
+        """It may be dead."""
+        ids = sorted(row.id for row in amphora_repo.get_rows(self.engine))
+        for amphora_id in ids[2:]:
+            self.records.change('amphora', amphora_id, status='DELETED')
+        subject = self.make('hk', 1)
+        scout = subject._scout
+        self.records.change('amphora', ids[0], status='DELETED')
+        waiting.wait_for(lambda: self.work(subject), 'it says so')
+        self.records.change('amphora', ids[0], status='ALLOCATED')
+        self.assertEqual(1, scout._own.failures)
+        self.assertIsNone(scout.find_problem())
+
     def test_another_key(self):
         subject = self.make('hk', self.port)
         hm_repo.register(self.engine, 'hm', '192.0.2.1', 5555, 'i', 20,
