@@ -84,6 +84,8 @@ fi
 become_tox() {
     if [ "$1" != ci ]; then
         unset TOX_CONSTRAINTS_FILE PIP_CONSTRAINT
+        # Each worker imports all tests first, which takes seconds.
+        export OS_UNIT_CONCURRENCY=${OS_UNIT_CONCURRENCY:-2}
     fi
     exec "$venv/bin/tox" run --workdir .tox -e "$@" </dev/null
 }

@@ -5,6 +5,7 @@
 import atexit
 import functools
 import os
+import pathlib
 import shutil
 import sqlite3
 import uuid
@@ -42,13 +43,17 @@ class Database(fixtures.Fixture):
 
     connection = None
 
-    def _open(self, url):
+    def upgrade(self):
+        """Add our own tables, as "octavia-hmsync db upgrade" does."""
+        _upgrade(self.engine)
+
+    def _open(self, url, tables=None):
         # No pool: no connection of ours holds a lock, or survives a restart
         # of the server.
         engine = sa.create_engine(url, poolclass=pool.NullPool)
         self.addCleanup(engine.dispose)
         self.engine = engine
-        self.records = records.Records(engine)
+        self.records = records.Records(engine, tables)
 
 
 class SqliteDatabase(Database):
@@ -61,7 +66,39 @@ class SqliteDatabase(Database):
     def _setUp(self):
         shutil.copyfile(_sqlite_template(), self.path)
         self.connection = f'sqlite:///{self.path}?timeout=30'
-        self._open(self.connection)
+        self._open(self.connection, _sqlite_tables())
+
+    def upgrade(self):
+        """Become a copy of what an upgrade made once, before any other use."""
+        self.engine.dispose()
+        for end in ('-wal', '-shm'):
+            pathlib.Path(f'{self.path}{end}').unlink(missing_ok=True)
+        shutil.copyfile(_upgraded_template(), self.path)
+
+
+@functools.cache
+def _sqlite_tables():
+    engine = sa.create_engine(f'sqlite:///{_sqlite_template()}',
+                              poolclass=pool.NullPool)
+    return records.Records(engine).tables
+
+
+@functools.cache
+def _upgraded_template():
+    """A file with our own tables as well."""
+    path = f'{_sqlite_template()}-upgraded'
+    shutil.copyfile(_sqlite_template(), path)
+    engine = sa.create_engine(f'sqlite:///{path}', poolclass=pool.NullPool)
+    _upgrade(engine)
+    engine.dispose()
+    return path
+
+
+def _upgrade(engine):
+    # Octavia's tables alone need none of it.
+    from octavia_hmsync.db import schema
+
+    schema.upgrade(engine)
 
 
 @functools.cache

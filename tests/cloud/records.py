@@ -67,13 +67,16 @@ class Records:
     """Makes and reads the rows of load balancers and amphorae.
 
     :param engine: of the database, at Octavia's newest schema
+    :param tables: those of TABLES, if they were read before
     """
 
-    def __init__(self, engine):
+    def __init__(self, engine, tables=None):
         self.engine = engine
-        metadata = sa.MetaData()
-        metadata.reflect(engine, only=TABLES, resolve_fks=False)
-        self.tables = metadata.tables
+        if tables is None:
+            metadata = sa.MetaData()
+            metadata.reflect(engine, only=TABLES, resolve_fks=False)
+            tables = metadata.tables
+        self.tables = tables
 
     def _insert(self, connection, table, **values):
         connection.execute(self.tables[table].insert().values(**values))

@@ -4,6 +4,7 @@
 
 import ast
 import configparser
+import functools
 from importlib import metadata
 import pathlib
 import re
@@ -83,13 +84,17 @@ sys.meta_path.insert(0, Refuses())
 '''
 
 
+@functools.cache
 def modules():
-    """Yield (dotted name, syntax tree) of each module of the package."""
+    """Return (dotted name, syntax tree) of each module of the package."""
+    found = []
     for path in sorted((TOP / PACKAGE).rglob('*.py')):
         parts = path.relative_to(TOP).with_suffix('').parts
         if parts[-1] == '__init__':
             parts = parts[:-1]
-        yield '.'.join(parts), ast.parse(path.read_text(), str(path))
+        found.append(('.'.join(parts),
+                      ast.parse(path.read_text(), str(path))))
+    return found
 
 
 def imports(tree):
@@ -346,23 +351,25 @@ class TestOldestOctavia(base.BaseTestCase):
         self.assertLess(len(chosen), len(modules) / 2)
 
 
-class TestLongOnes(base.BaseTestCase):
-    """Functional tests that "tox -e ci" leaves out, or runs not always."""
+class TestListed(base.BaseTestCase):
+    """Tests that "tox -e ci" leaves out, that it runs not always, or once."""
 
     def test_each_is_there(self):
-        directory = TOP / 'tests/functional'
-        names = [
-            f'{".".join(path.relative_to(TOP).with_suffix("").parts)}.'
-            f'{kind.name}.{test}'
-            for path in directory.rglob('*.py')
-            for kind in ast.parse(path.read_text()).body
-            if isinstance(kind, ast.ClassDef)
-            for test in ('', *(each.name for each in kind.body
-                               if isinstance(each, ast.FunctionDef)))]
-        self.assertEqual([], [
-            line for kind in ('long', 'harness')
-            for line in (directory / f'{kind}.txt').read_text().split()
-            if not any(re.match(line, name) for name in names)])
+        for kind, lists in {'functional': ('long', 'harness'),
+                            'unit': ('repeated',)}.items():
+            directory = TOP / 'tests' / kind
+            names = [
+                f'{".".join(path.relative_to(TOP).with_suffix("").parts)}.'
+                f'{each.name}.{test}'
+                for path in directory.rglob('*.py')
+                for each in ast.parse(path.read_text()).body
+                if isinstance(each, ast.ClassDef)
+                for test in ('', *(method.name for method in each.body
+                                   if isinstance(method, ast.FunctionDef)))]
+            self.assertEqual([], [
+                line for file in lists
+                for line in (directory / f'{file}.txt').read_text().split()
+                if not any(re.match(line, name) for name in names)])
 
 
 class TestPrograms(base.BaseTestCase):

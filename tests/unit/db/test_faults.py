@@ -32,9 +32,13 @@ class TestDiskError(sqlite.SqliteMixin, faults.FaultChecks):
 class TestAnswerIsLost(sqlite.SqliteMixin, faults.FaultChecks):
 
     def test_answer_is_lost(self):
-        """It was done, and nobody was told."""
+        """It was done, and the client was not told.
+
+        Of a statement before the commit nothing is left then, as if it had
+        not been done: TestDiskError has those.
+        """
         def strike(connection, statement):
             statement()
             raise sqlite3.OperationalError('disk I/O error')
 
-        self.check_that_it_is_all_or_nothing(strike)
+        self.check_that_it_is_all_or_nothing(strike, faults.COMMIT)

@@ -141,7 +141,7 @@ class TestParse(base.TestCase):
         chance.shuffle(raw['members'])
         chance.shuffle(raw['addresses'])
         self.assertEqual(document, doc.parse(raw))
-        jsonschema.validate(raw, schemas.DOCUMENT)
+        jsonschema.Draft202012Validator(schemas.DOCUMENT).validate(raw)
 
     @hypothesis.given(
         examples.raw_documents(),
