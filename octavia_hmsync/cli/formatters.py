@@ -89,8 +89,8 @@ class ShellFormatter(shell.ShellFormatter):
 class TableFormatter(table.TableFormatter):
     """cliff's formatter, within the terminal, or 80 columns without one.
 
-    Where a list is wider its last column is wrapped, which is text; cliff
-    would wrap ids.
+    Where a list is wider its last column is wrapped if it is text; cliff
+    would wrap ids and addresses.
     """
 
     # Of a last column, however wide the others are.
@@ -102,8 +102,9 @@ class TableFormatter(table.TableFormatter):
         if not table.rows:
             return
         too_much = len(table.get_string().splitlines()[0]) - _get_width()
-        if too_much > 0:
-            last = table.field_names[-1]
+        last = table.field_names[-1]
+        is_text = any(' ' in str(row[-1]) for row in table.rows)
+        if too_much > 0 and is_text:
             # Its text, and two blanks and a line on each side.
             width = len(table.get_string(fields=[last]).splitlines()[0]) - 4
             table.max_width[last] = max(self._NARROWEST, width - too_much)

@@ -137,6 +137,10 @@ class TestTable(base.BaseTestCase):
         lines = self.write(('id', 'reason'), ('x' * 90, 'word ' * 20))
         self.assertEqual({90 + NARROWEST + 7}, set(map(len, lines)))
 
+    def test_addresses_stay_whole(self):
+        lines = self.write(('id', 'address'), ('x' * 70, '127.114.127.3:5555'))
+        self.assertEqual({70 + 18 + 7}, set(map(len, lines)))
+
     def test_what_fits_stays(self):
         self.assertEqual(['+----+', '| id |', '+----+', '| 1  |', '+----+'],
                          self.write(('id',), ('1',)))
