@@ -140,8 +140,8 @@ class MemberLoad(model_base.Base):
     total_connections = sa.Column(sa.BigInteger, nullable=False)
     total_bytes = sa.Column(sa.BigInteger, nullable=False)
     # For each second, since the heartbeat before; NULL if not known.
-    connection_rate = sa.Column(sa.Float(53), nullable=True)
-    byte_rate = sa.Column(sa.Float(53), nullable=True)
+    connection_rate = sa.Column(sa.Float, nullable=True)
+    byte_rate = sa.Column(sa.Float, nullable=True)
 
 
 class Distributor(model_base.Base):

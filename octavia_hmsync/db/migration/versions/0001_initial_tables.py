@@ -319,8 +319,8 @@ def upgrade():
         sa.Column('connections', sa.BigInteger, nullable=False),
         sa.Column('total_connections', sa.BigInteger, nullable=False),
         sa.Column('total_bytes', sa.BigInteger, nullable=False),
-        sa.Column('connection_rate', sa.Float(53), nullable=True),
-        sa.Column('byte_rate', sa.Float(53), nullable=True))
+        sa.Column('connection_rate', sa.Float, nullable=True),
+        sa.Column('byte_rate', sa.Float, nullable=True))
     operations.create_table(
         'hmsync_distributor',
         sa.Column('id', sa.String(36), primary_key=True),
