@@ -43,6 +43,24 @@ class Instance:
     is_going: bool = False
 
 
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """A compute host.
+
+    :param name: of the host.
+    :param zone: its availability zone, or None.
+    :param is_enabled: whether it takes new instances.
+    :param is_up: whether its service gives signs of life.
+    :param reason: why it is disabled, or None.
+    """
+
+    name: str
+    zone: str | None = None
+    is_enabled: bool = True
+    is_up: bool = True
+    reason: str | None = None
+
+
 class Compute(typing.Protocol):
     """A source of information about instances."""
 
@@ -62,6 +80,19 @@ class Compute(typing.Protocol):
 
     def find(self, name: str) -> list[str]:
         """Return the ids of instances of a name, as far as known.
+
+        :raises CloudUnavailable, CloudRefused: if there is no answer.
+        """
+
+    def get_hosts(self, host: str | None = None) -> dict[str, str]:
+        """Return {id of an instance: its host}, of Octavia's project.
+
+        :param host: instances of other hosts may be left out.
+        :raises CloudUnavailable, CloudRefused: if there is no answer.
+        """
+
+    def list_hosts(self) -> list[Host]:
+        """Return all compute hosts.
 
         :raises CloudUnavailable, CloudRefused: if there is no answer.
         """
@@ -151,6 +182,31 @@ class Nova:
             return [server.id for server in self._connection.compute.servers(
                 name=f'^{name}$') if server.name == name]
 
+    def get_hosts(self, host=None):
+        """See Compute; Nova tells hosts to administrators alone."""
+        wanted = {} if host is None else {'compute_host': host}
+        if not self._conf.nova.random_amphora_name_length:
+            wanted['name'] = compat_compute.INSTANCE_PREFIX
+        with self._reported('list the instances of amphorae'):
+            found = {server.id: server.compute_host for server in
+                     self._connection.compute.servers(**wanted)}
+        if None in found.values():
+            raise exceptions.CloudRefused(
+                'Nova does not tell on which hosts instances are: give the '
+                'user of [service_auth] the role admin, or let it by the '
+                'policy os_compute_api:os-extended-server-attributes.')
+        return found
+
+    def list_hosts(self):
+        """See Compute."""
+        with self._reported('list the compute services'):
+            return [Host(
+                service.host, service.availability_zone,
+                service.status == 'enabled', service.state == 'up',
+                service.disabled_reason)
+                for service in self._connection.compute.services(
+                    binary='nova-compute')]
+
     def delete(self, compute_id):
         """See Compute."""
         with self._reported(f'delete the instance {compute_id}'):
@@ -195,6 +251,23 @@ class Driver:
     def find(self, name):
         """See Compute: drivers cannot search by name."""
         return []
+
+    def get_hosts(self, host=None):
+        """See Compute, of a driver that has a method of this name."""
+        return self._ask('get_hosts')
+
+    def list_hosts(self):
+        """See Compute; the driver has a list of dicts of Host's fields."""
+        return [Host(**each) for each in self._ask('list_hosts')]
+
+    def _ask(self, name):
+        method = getattr(self._driver, name, None)
+        if method is None:
+            raise exceptions.CloudRefused(
+                f'The compute driver {self._name} does not tell on which '
+                f'hosts instances are: only those of Nova can be drained.')
+        with self._reported('tell of hosts'):
+            return method()
 
     def delete(self, compute_id):
         """See Compute."""

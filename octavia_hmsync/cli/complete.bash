@@ -5,7 +5,7 @@ _octavia_hmsync()
   _get_comp_words_by_ref -n : cur prev words
 
   # Command data:
-  cmds='amphora cluster complete db distributor generation health help image network order sync upgrade'
+  cmds='amphora cluster complete db distributor generation health help host image network order sync upgrade'
   cmds_amphora='list show'
   cmds_amphora_list='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --long --limit --marker --loadbalancer --role --status --result --not-adopted --health-manager'
   cmds_amphora_show='-h --help -f --format -c --column --noindent --variable --prefix --max-width --fit-width --print-empty'
@@ -46,6 +46,9 @@ _octavia_hmsync()
   cmds_health_manager_resume='-h --help --dry-run --reason --wait --timeout --self'
   cmds_health_manager_show='-h --help -f --format -c --column --noindent --variable --prefix --max-width --fit-width --print-empty --self'
   cmds_help='-h --help'
+  cmds_host='drain list'
+  cmds_host_drain='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --mode --canaries --parallel --parallel-per-az --rate-per-hour --max-failures --watch-time --windows --wait --interval --timeout --long --limit --marker --dry-run --reason --project --tag --loadbalancer'
+  cmds_host_list='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --long --limit --marker'
   cmds_image='check clone exclusion leaks list replace replacement restore rollout'
   cmds_image_check='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --limit --marker'
   cmds_image_clone='back check create list retire switch'
@@ -72,7 +75,7 @@ _octavia_hmsync()
   cmds_image_rollout_pause='-h --help --dry-run --reason --wait --timeout'
   cmds_image_rollout_resume='-h --help --dry-run --reason --wait --timeout'
   cmds_image_rollout_show='-h --help -f --format -c --column --noindent --variable --prefix --max-width --fit-width --print-empty'
-  cmds_image_rollout_start='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --mode --canaries --parallel --parallel-per-az --rate-per-hour --max-failures --watch-time --windows --wait --interval --timeout --long --limit --marker --dry-run --reason'
+  cmds_image_rollout_start='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --mode --canaries --parallel --parallel-per-az --rate-per-hour --max-failures --watch-time --windows --wait --interval --timeout --long --limit --marker --dry-run --reason --from-host --from-zone --from-network --flavor --certificate-ends-within --project --tag --loadbalancer'
   cmds_image_rollout_undo='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --mode --canaries --parallel --parallel-per-az --rate-per-hour --max-failures --watch-time --windows --wait --interval --timeout --long --limit --marker --dry-run --reason'
   cmds_image_rollout_watch='-h --help --interval --timeout'
   cmds_network='delete ensure port show'

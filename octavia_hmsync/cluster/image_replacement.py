@@ -188,7 +188,8 @@ class Ordered(attempt.Attempt):
         new_id = self._work.new_id
         if new_id is not None:
             self._made.add(new_id)
-            error = self._survive(self._prover.prove_all, {new_id})
+            error = (self._survive(self._check_place) or
+                     self._survive(self._prover.prove_all, {new_id}))
             self._read()
             if error:
                 return attempt.fail(

@@ -40,6 +40,8 @@ AMPHORA = sa.table(
     sa.column('created_at', sa.DateTime()),
     sa.column('vrrp_interface', sa.String(16)),
     sa.column('cert_expiration', sa.DateTime()),
+    sa.column('cached_zone', sa.String(255)),
+    sa.column('compute_flavor', sa.String(255)),
     sa.column('updated_at', sa.DateTime()))
 AMPHORA_HEALTH = sa.table(
     'amphora_health', sa.column('amphora_id', sa.String(36)),

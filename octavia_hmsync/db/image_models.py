@@ -39,6 +39,11 @@ class ImageRollout(model_base.Base):
     watch_time = sa.Column(sa.Integer, nullable=False)
     # As they were given.
     windows = sa.Column(sa.Text, nullable=False)
+    # Why amphorae are replaced, see octavia_hmsync.image.causes.
+    cause = sa.Column(sa.String(36), nullable=False, default='IMAGE')
+    cause_value = sa.Column(sa.String(255), nullable=True)
+    # Which load balancers it is only for, JSON; empty for all.
+    only = sa.Column(types.LongText, nullable=False, default='')
     # The rollout that this one takes back, or NULL.
     undo_of = sa.Column(sa.String(36), nullable=True)
     created_at = sa.Column(types.Timestamp, nullable=False)
@@ -82,6 +87,9 @@ class ImageReplacement(model_base.Base):
     # Whether to replace all amphorae from before created_at, whatever image
     # they have.
     forced = sa.Column(sa.Boolean, nullable=False, default=False)
+    # As of a rollout.
+    cause = sa.Column(sa.String(36), nullable=False, default='IMAGE')
+    cause_value = sa.Column(sa.String(255), nullable=True)
     state = sa.Column(sa.String(36), nullable=False)
     # See octavia_hmsync.image.phases; NULL before it has begun.
     phase = sa.Column(sa.String(36), nullable=True)

@@ -25,7 +25,8 @@ class Inventory:
                          for row in inventory_repo.get_flavors(engine)}
 
     def get_page(self, after=None, limit=None, tag=None, flavor=None,
-                 project_id=None, topology=None, availability_zone=None):
+                 project_id=None, topology=None, availability_zone=None,
+                 with_places=False):
         """Return load balancers with amphorae of Octavia's own.
 
         :param after: only load balancers after this id.
@@ -35,20 +36,22 @@ class Inventory:
         :param project_id: only of this project.
         :param topology: only with this topology.
         :param availability_zone: only in this zone.
+        :param with_places: whether to read where amphorae run, too.
         :returns: a list of LoadBalancer, by id.
         """
         return self._read(inventory_repo.Wanted(
             project_id=project_id, topology=topology,
             availability_zone=availability_zone,
             flavor_ids=self._find_flavors(tag, flavor),
-            providers=inventory_repo.PROVIDERS), after, limit)
+            providers=inventory_repo.PROVIDERS), after, limit, with_places)
 
     def get(self, load_balancer_id):
         """Return one load balancer of any provider.
 
         :returns: a LoadBalancer, or None if it does not exist or is deleted.
         """
-        found = self._read(inventory_repo.Wanted(load_balancer_id))
+        found = self._read(inventory_repo.Wanted(load_balancer_id),
+                           with_places=True)
         return found[0] if found else None
 
     def get_tags(self):
@@ -75,11 +78,12 @@ class Inventory:
         row = self._flavors.get(flavor_id)
         return target.get_tag(row.flavor_data if row else None, self._default)
 
-    def _read(self, wanted, after=None, limit=None):
-        rows, amphora_rows = inventory_repo.get_page(self._engine, wanted,
-                                                     after, limit)
+    def _read(self, wanted, after=None, limit=None, with_places=False):
+        rows, amphora_rows = inventory_repo.get_page(
+            self._engine, wanted, after, limit, with_places)
+        make = _make_placed if with_places else _make_amphora
         amphorae = {
-            load_balancer_id: tuple(map(_make_amphora, group))
+            load_balancer_id: tuple(map(make, group))
             for load_balancer_id, group in itertools.groupby(
                 amphora_rows, lambda row: row.load_balancer_id)}
         tags = {flavor_id: self._get_tag(flavor_id)
@@ -95,3 +99,10 @@ class Inventory:
 def _make_amphora(row):
     return outdated.Amphora(row.id, row.status, row.role, row.image_id,
                             row.lb_network_ip, bool(row.busy))
+
+
+def _make_placed(row):
+    return outdated.Amphora(
+        row.id, row.status, row.role, row.image_id, row.lb_network_ip,
+        bool(row.busy), row.compute_id, row.cached_zone, row.compute_flavor,
+        row.cert_expiration)

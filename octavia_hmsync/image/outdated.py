@@ -25,6 +25,11 @@ class Amphora:
     :param image_id: the image that it booted from; None if unknown.
     :param lb_network_ip: address of its agent; None while it has none.
     :param is_busy: whether a failover of it has begun, or has failed.
+    :param compute_id: its instance; this and what follows is None if it is
+                       not known or was not read.
+    :param zone: availability zone of its instance.
+    :param compute_flavor: id of the compute flavor of its instance.
+    :param certificate_ends_at: when its certificate ends, UTC.
     """
 
     id: str
@@ -33,6 +38,10 @@ class Amphora:
     image_id: str | None = None
     lb_network_ip: str | None = None
     is_busy: bool = False
+    compute_id: str | None = None
+    zone: str | None = None
+    compute_flavor: str | None = None
+    certificate_ends_at: datetime.datetime | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -179,7 +179,9 @@ class Replacer:
                 rollout.settings.mode, candidate.target_image_id,
                 candidate.topology, candidate.flavor_id,
                 candidate.availability_zone, is_canary,
-                operating_status=candidate.operating_status)
+                operating_status=candidate.operating_status,
+                cause=rollout.settings.cause,
+                cause_value=rollout.settings.cause_value)
             owner = self._claims.make_owner()
             begun = claims_repo.begin(
                 self._engine, rollout.id, version, [new], owner,

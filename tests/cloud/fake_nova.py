@@ -12,7 +12,7 @@ from tests.cloud import http_server
 
 
 class FakeNova(http_server.HTTPServer):
-    """Has .servers, {id: what Nova says of it}.
+    """Has .servers, {id: what Nova says of it}, and .services likewise.
 
     :param page: how many it lists at most in an answer.
     """
@@ -21,6 +21,7 @@ class FakeNova(http_server.HTTPServer):
         super().__init__()
         self.page = page
         self.servers = {}
+        self.services = []
         self.requests = []
         # {(method, path): status code}
         self.errors = {}
@@ -52,6 +53,8 @@ class FakeNova(http_server.HTTPServer):
                     {'rel': 'self', 'href': f'{self.url}/v2.1/'}]}}
         if path == '/v2.1/servers/detail':
             return 200, self._list(query)
+        if path == '/v2.1/os-services':
+            return 200, {'services': self.services}
         server_id = path.rpartition('/')[2]
         if server_id not in self.servers:
             return 404, {'itemNotFound': {'message': 'none', 'code': 404}}

@@ -79,6 +79,31 @@ class TestNova(ComputeTestCase):
             self.groups, {'nova': {'random_amphora_name_length': 8}})
         ).list_instances())
 
+    def test_hosts(self):
+        """Of all pages; a user who is not told hosts is refused."""
+        ids = [self.nova.add(f'amphora-{uuid.uuid4()}', **{
+            'OS-EXT-SRV-ATTR:host': f'host{number % 2}'})
+            for number in range(5)]
+        self.assertEqual(
+            {server_id: f'host{number % 2}'
+             for number, server_id in enumerate(ids)}, self.known.get_hosts())
+        self.nova.add(f'amphora-{uuid.uuid4()}')
+        self.assertIn('the role admin', str(self.assertRaises(
+            exceptions.CloudRefused, self.known.get_hosts)))
+
+    def test_services(self):
+        self.nova.services = [
+            {'id': 1, 'binary': 'nova-compute', 'host': 'host1',
+             'zone': 'az1', 'status': 'disabled', 'state': 'up',
+             'disabled_reason': 'disk'},
+            {'id': 2, 'binary': 'nova-compute', 'host': 'host2',
+             'zone': 'az1', 'status': 'enabled', 'state': 'down',
+             'disabled_reason': None}]
+        self.assertEqual(
+            [compute.Host('host1', 'az1', False, True, 'disk'),
+             compute.Host('host2', 'az1', True, False)],
+            self.known.list_hosts())
+
     def test_errors(self):
         for status, kind, words in (
                 (401, exceptions.CloudUnavailable, 'Keystone does not accept'),
@@ -123,6 +148,11 @@ class TestDriver(ComputeTestCase):
             resource='Instance', id='id')
         self.assertIsNone(self.known.get_status('id'))
         self.assertIsNone(self.known.list_instances())
+
+    def test_hosts(self):
+        for call in (self.known.get_hosts, self.known.list_hosts):
+            self.assertIn('does not tell on which hosts', str(
+                self.assertRaises(exceptions.CloudRefused, call)))
 
     def test_errors(self):
         self.driver.get_amphora.side_effect = ValueError('no\nway.')

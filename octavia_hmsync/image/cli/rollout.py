@@ -121,7 +121,7 @@ class Lookout:
         try:
             self._candidates = reading.read_fleet(
                 self._conf, self._engine, target.Targets(self._conf),
-                rollout.settings.mode, rollout.now,
+                rollout.settings, rollout.now,
                 rollout.undo_of).candidates
         except exceptions.CloudUnavailable as e:
             self._problem = str(e)
@@ -253,15 +253,17 @@ class ListRollouts(base.ListCommand):
     """List rollouts, the newest first."""
 
     COLUMNS = ('id', 'state', 'running', 'done', 'failed')
-    LONG_COLUMNS = ('refused', 'skipped', 'cancelled', 'mode', 'undo_of',
-                    'created_at', 'finished_at', 'reason')
+    LONG_COLUMNS = ('refused', 'skipped', 'cancelled', 'mode', 'cause',
+                    'cause_value', 'undo_of', 'created_at', 'finished_at',
+                    'reason')
 
     def read(self, _conf, engine, _parsed_args):
         rollouts = rollout_repo.get_all(engine)
         counts = replace_repo.count_states(engine, [r.id for r in rollouts])
         return [(r.id, r.state, *(counts[r.id].get(state, 0)
                                   for state in STATES),
-                 r.settings.mode, r.undo_of, base.format_time(r.created_at),
+                 r.settings.mode, r.settings.cause, r.settings.cause_value,
+                 r.undo_of, base.format_time(r.created_at),
                  base.format_time(r.finished_at), r.reason)
                 for r in rollouts]
 
@@ -295,8 +297,9 @@ class ShowRollout(base.DatabaseMixin, base.ShowOne):
             limits.is_watched(r, settings, rollout.now))
         return (
             ('id', 'state', 'reason', 'total', 'left', 'done_per_hour',
-             'ends_at', 'waits_for', 'undo_of', 'mode',
-             *NUMBERS, 'at_once', 'windows', *map(str.lower, STATES),
+             'ends_at', 'waits_for', 'undo_of', 'cause', 'cause_value',
+             'only', 'mode', *NUMBERS, 'at_once', 'windows',
+             *map(str.lower, STATES),
              'running_now', 'watched_now', 'failures', 'refusals',
              'tried_again', 'given_up', 'created_at', 'updated_at',
              'finished_at'),
@@ -307,6 +310,7 @@ class ShowRollout(base.DatabaseMixin, base.ShowOne):
              else None,
              base.format_time(outlook.ends_at) if is_active else None,
              why_it_waits(engine, rollout, rows), rollout.undo_of,
+             settings.cause, settings.cause_value, settings.only or None,
              settings.mode, *(getattr(settings, name) for name in NUMBERS),
              min(settings.parallel, count_at_once(conf, engine)),
              settings.windows,

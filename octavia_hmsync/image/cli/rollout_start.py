@@ -17,6 +17,7 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.image.cli import changes
 from octavia_hmsync.image.cli import rollout as rollout_commands
 from octavia_hmsync.image.cli import rollout_watch
+from octavia_hmsync.image.cli import selection
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import estimate
@@ -66,6 +67,19 @@ class Starter(base.DatabaseMixin, base.Lister):
         self.parser = parser
         return parser
 
+    def start_selected(self, parsed_args):
+        """Start a rollout with the settings and the cause of options."""
+        conf, engine = self.open_database(with_octavia=True)
+        opts = conf[image_conf.GROUP]
+        settings = selection.read(conf, engine, parsed_args, get_settings(
+            parsed_args, rollout_repo.Settings(
+                mode=rollout_repo.REPLACE,
+                **{name: opts[f'rollout_{name}'] for name in SETTINGS})))
+        check_that_none_is_active(engine)
+        _check_place(conf, settings)
+        return self.start(conf, engine, settings, parsed_args,
+                          target.Targets(conf))
+
     def start(self, conf, engine, settings, parsed_args, targets,
               undo_of=None):
         """Start a rollout, or tell what it would do.
@@ -80,7 +94,7 @@ class Starter(base.DatabaseMixin, base.Lister):
         if parsed_args.timeout and not parsed_args.wait:
             self.parser.error('argument --timeout: needs --wait')
         changes.check_that_somebody_is_up(engine, conf.hmsync.offline_after)
-        fleet = reading.read_fleet(conf, engine, targets, settings.mode,
+        fleet = reading.read_fleet(conf, engine, targets, settings,
                                    timeutils.utcnow(), undo_of)
         found = waves.get_waves(
             settings, [c for c in fleet.candidates if not c.blocked_by])
@@ -88,11 +102,11 @@ class Starter(base.DatabaseMixin, base.Lister):
         left_out = len(fleet.excluded) + sum(
             bool(c.blocked_by) for c in fleet.candidates)
         if not found and not (parsed_args.dry_run and left_out):
-            others = (f' ({left_out} that are outdated are left out: '
-                      f'--dry-run tells why)' if left_out else '')
+            others = (f' ({left_out} are left out: --dry-run tells why)'
+                      if left_out else '')
             raise exceptions.NotPossible(
-                f'No load balancer is outdated that a rollout could bring to '
-                f'another image{others}: see "octavia-hmsync image list".')
+                f'{_describe_nothing(settings)}{others}: see "octavia-hmsync '
+                f'image list".')
         if found:
             self._tell_time(engine, settings, found, rollout_commands
                             .count_at_once(conf, engine))
@@ -167,9 +181,35 @@ class Starter(base.DatabaseMixin, base.Lister):
         return rollout_id
 
 
-class StartRollout(Starter):
-    """Bring all load balancers to their newest image.
+def _check_place(conf, settings):
+    """Refuse to begin while amphorae would come back to a place.
 
+    :raises NotPossible: saying what to do.
+    """
+    from octavia_hmsync.image import whereabouts
+
+    problem = whereabouts.why_not(conf, whereabouts.get_cause(settings))
+    if problem:
+        raise exceptions.NotPossible(problem)
+
+
+def _describe_nothing(settings):
+    from octavia_hmsync.image import whereabouts
+
+    cause = whereabouts.get_cause(settings)
+    if cause.value is None:
+        return ('No load balancer is outdated that a rollout could bring to '
+                'another image')
+    return (f'No load balancer that a rollout could help has an amphora with '
+            f'{cause.describe()}')
+
+
+class StartRollout(Starter):
+    """Bring all load balancers to their newest image, or out of a place.
+
+    Without --from-... and the like, amphorae are replaced that have an older
+    image than the newest one of their tag; with one of these, the amphorae
+    that it names, whatever their image is; new ones have the newest image.
     Housekeeping replaces their amphorae, some at a time: wave 1 and canaries
     first, and the others when these are done and were watched. --dry-run
     lists the order, and what is left out; on stderr, how long it takes at
@@ -177,15 +217,13 @@ class StartRollout(Starter):
     replace then.
     """
 
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        selection.add_arguments(parser)
+        return parser
+
     def take_action(self, parsed_args):
-        conf, engine = self.open_database(with_octavia=True)
-        opts = conf[image_conf.GROUP]
-        settings = get_settings(parsed_args, rollout_repo.Settings(
-            mode=rollout_repo.REPLACE,
-            **{name: opts[f'rollout_{name}'] for name in SETTINGS}))
-        check_that_none_is_active(engine)
-        return self.start(conf, engine, settings, parsed_args,
-                          target.Targets(conf))
+        return self.start_selected(parsed_args)
 
 
 def check_that_none_is_active(engine):

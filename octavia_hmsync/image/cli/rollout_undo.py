@@ -34,7 +34,9 @@ class UndoRollout(rollout_start.Starter):
         conf, engine = self.open_database(with_octavia=True)
         first = _find(engine, parsed_args.rollout)
         settings = rollout_start.get_settings(
-            parsed_args, dataclasses.replace(first.settings, windows=''))
+            parsed_args, dataclasses.replace(
+                first.settings, windows='', cause='IMAGE', cause_value=None,
+                only=''))
         rollout_start.check_that_none_is_active(engine)
         targets = target.Targets(conf)
         _check_tags(conf, engine, targets, first)

@@ -27,6 +27,9 @@ PROVIDERS = (None, *compat.AMPHORA_PROVIDERS, compat.CLUSTER_PROVIDER)
 _AMPHORA_COLUMNS = (_AMPHORA.c.id, _AMPHORA.c.load_balancer_id,
                     _AMPHORA.c.status, _AMPHORA.c.role, _AMPHORA.c.image_id,
                     _AMPHORA.c.lb_network_ip)
+# What other causes than the image of a replacement depend on.
+_PLACE_COLUMNS = (_AMPHORA.c.compute_id, _AMPHORA.c.cached_zone,
+                  _AMPHORA.c.compute_flavor, _AMPHORA.c.cert_expiration)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,11 +97,13 @@ def get_zones(engine):
         ).all()
 
 
-def get_page(engine, wanted, after=None, limit=None):
+def get_page(engine, wanted, after=None, limit=None, with_places=False):
     """Return load balancers by id, and their amphorae.
 
     :param after: only load balancers after this id.
     :param limit: largest number of load balancers.
+    :param with_places: whether amphorae have compute_id, cached_zone,
+                        compute_flavor and cert_expiration, too.
     :returns: (rows of load balancers, in order; rows of their amphorae that
               are not deleted, with busy, by load balancer and id).
     """
@@ -115,13 +120,23 @@ def get_page(engine, wanted, after=None, limit=None):
         conditions.append(_LB.c.id.between(load_balancers[0].id,
                                            load_balancers[-1].id))
         amphorae = connection.execute(
-            sa.select(*_AMPHORA_COLUMNS, _HEALTH.c.busy)
+            sa.select(*_AMPHORA_COLUMNS,
+                      *(_PLACE_COLUMNS if with_places else ()),
+                      _HEALTH.c.busy)
             .join(_LB, _LB.c.id == _AMPHORA.c.load_balancer_id)
             .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _AMPHORA.c.id)
             .where(_AMPHORA.c.status.not_in(compat.DELETED_STATUSES),
                    *conditions)
             .order_by(_AMPHORA.c.load_balancer_id, _AMPHORA.c.id)).all()
     return load_balancers, amphorae
+
+
+def get_tagged(engine, tag):
+    """Return the ids of load balancers that their owners gave a tag."""
+    with engine.connect() as connection:
+        return set(connection.execute(
+            sa.select(compat.TAG.c.resource_id)
+            .where(compat.TAG.c.tag == tag)).scalars())
 
 
 def exists(engine, load_balancer_id):

@@ -43,6 +43,8 @@ class New:
     :param forced: whether to replace amphorae that have the target image, too,
                    if they are older than the order.
     :param operating_status: of the load balancer before, or None.
+    :param cause: why, a Kind of image.causes.
+    :param cause_value: what its amphorae leave, None for the image.
     """
 
     id: str
@@ -55,6 +57,8 @@ class New:
     canary: bool = False
     forced: bool = False
     operating_status: str | None = None
+    cause: str = 'IMAGE'
+    cause_value: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +94,8 @@ class Replacement:
     forced: bool = False
     cancel_requested: str | None = None
     operating_status: str | None = None
+    cause: str = 'IMAGE'
+    cause_value: str | None = None
 
 
 _FIELDS = [field.name for field in dataclasses.fields(Replacement)]

@@ -52,6 +52,9 @@ class Settings:
                     empty for always.
     :param watch_time: seconds for which a done replacement is watched before
                        it makes room for the next one.
+    :param cause: why amphorae are replaced, a Kind of image.causes.
+    :param cause_value: what they leave, None for the image.
+    :param only: which load balancers it is only for, see image.causes.
     """
 
     mode: str
@@ -62,6 +65,9 @@ class Settings:
     max_failures: int
     windows: str
     watch_time: int = 0
+    cause: str = 'IMAGE'
+    cause_value: str | None = None
+    only: str = ''
 
 
 @dataclasses.dataclass(frozen=True)

@@ -237,7 +237,8 @@ def _check_any(known):
 
 
 def _check_number(known):
-    needed = len(outdated.get_allocated(known.load_balancer)) + 1
+    needed = (len(outdated.get_allocated(known.load_balancer)) + 1 -
+              known.leaving)
     if isinstance(known.compute.hosts, facts.Hidden):
         return finding.warning(
             f'Its instances must be on different hosts (anti-affinity), '

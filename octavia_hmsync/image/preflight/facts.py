@@ -269,6 +269,8 @@ class Facts:
     :param volumes: Volumes; None if Cinder gave no answer, or is not asked.
     :param secret_faults: SecretFault by reference, of secrets that cannot be
                           fetched; None if they were not tried.
+    :param leaving: how many of its amphorae are on a host that takes no new
+                    instances, and so does not count as one for these.
     """
 
     load_balancer: outdated.LoadBalancer
@@ -281,6 +283,7 @@ class Facts:
     compute: Compute | None = None
     volumes: Volumes | None = None
     secret_faults: dict[str, SecretFault] | None = None
+    leaving: int = 0
 
 
 def find_unknown(part: Network | Compute | Volumes | None, row: str,

@@ -62,7 +62,8 @@ class Row:
     found: finding.Finding
 
 
-def run_all(conf, engine, load_balancers, targets, is_builder=False):
+def run_all(conf, engine, load_balancers, targets, is_builder=False,
+            leaving=0):
     """Make all checks of some load balancers.
 
     Neutron, Nova, Cinder and the image service are asked once for all load
@@ -70,6 +71,8 @@ def run_all(conf, engine, load_balancers, targets, is_builder=False):
 
     :param load_balancers: a list of LoadBalancer, by id.
     :param is_builder: whether this process is to build the amphorae.
+    :param leaving: how many amphorae of each are on a host that takes no new
+                    instances.
     :returns: a list of Row; rows that concern all come first.
     """
     if not load_balancers:
@@ -81,7 +84,7 @@ def run_all(conf, engine, load_balancers, targets, is_builder=False):
     all_facts = [
         facts.Facts(each, needs[each.id], builds[each.id],
                     known.get(each.tag), images.get(each.tag),
-                    settings=settings)
+                    settings=settings, leaving=leaving)
         for each in load_balancers]
     rows = [Row(None, 'Image service', image_found)]
     for ask in (_ask_neutron, _ask_nova, _ask_cinder):
@@ -196,11 +199,13 @@ class Verdict:
     is_tenants: bool = False
 
 
-def judge(conf, engine, load_balancer, targets, mode, is_housekeeper=False):
+def judge(conf, engine, load_balancer, targets, mode, is_housekeeper=False,
+          leaving=0):
     """Make all checks of one load balancer.
 
     :param mode: REPLACE or FAILOVER of image.db.rollout.
     :param is_housekeeper: whether this is the housekeeper that replaces it.
+    :param leaving: see run_all().
     :returns: a Verdict.
     """
     is_in_process = (mode == rollout_repo.REPLACE and
@@ -216,7 +221,7 @@ def judge(conf, engine, load_balancer, targets, mode, is_housekeeper=False):
     # The check of the mode was made above, or the operator chose failover.
     rows = [row for row in run_all(
         conf, engine, [load_balancer], targets,
-        is_housekeeper and is_in_process) if row.check != MODE]
+        is_housekeeper and is_in_process, leaving) if row.check != MODE]
     failures = [row for row in rows
                 if row.found.severity is finding.Severity.FAILURE]
     lasting = [row.found for row in failures if not row.found.is_passing]

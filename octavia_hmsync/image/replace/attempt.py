@@ -10,8 +10,10 @@ import dataclasses
 
 from oslo_log import log as logging
 
+from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
+from octavia_hmsync.image import causes
 from octavia_hmsync.image.db import lock as lock_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import outdated
@@ -19,6 +21,7 @@ from octavia_hmsync.image import phases
 from octavia_hmsync.image.preflight import run as preflight
 from octavia_hmsync.image.replace import known_octavia
 from octavia_hmsync.image import target
+from octavia_hmsync.image import whereabouts
 
 LOG = logging.getLogger(__name__)
 
@@ -202,8 +205,8 @@ class Attempt:
         """Return the amphorae that are still to be replaced."""
         replacement = self._work.replacement
         if not replacement.forced:
-            return outdated.get_outdated(load_balancer,
-                                         replacement.target_image_id)
+            return self._select().find(load_balancer,
+                                       replacement.target_image_id)
         evidence = self._work.read().amphorae
         begun = replacement.started_at
         # Only amphorae from before the replacement.
@@ -211,6 +214,33 @@ class Attempt:
                 if amphora.id not in self._made and
                 amphora.id in evidence and
                 (evidence[amphora.id].created_at or begun) <= begun]
+
+    def _select(self):
+        """Return a whereabouts.Selection that asks all services anew."""
+        return whereabouts.Selection(
+            self._work.conf, self._work.engine,
+            whereabouts.get_cause(self._work.replacement))
+
+    def _check_place(self):
+        """Check that the new amphora is not where the old one was.
+
+        :raises NotProven: if it is.
+        """
+        selection = self._select()
+        if selection.is_by_image:
+            return
+        load_balancer = self._inventory.get(self._work.load_balancer_id)
+        if load_balancer is None:
+            raise Gone
+        amphorae = [dataclasses.replace(
+            amphora, status=compat.AMPHORA_ALLOCATED)
+            for amphora in load_balancer.amphorae
+            if amphora.id == self._work.new_id]
+        if selection.find(dataclasses.replace(load_balancer,
+                                              amphorae=tuple(amphorae))):
+            raise exceptions.NotProven(
+                f'The new amphora {self._work.new_id} would have to leave '
+                f'{selection.cause.describe()}, too, and is not taken.')
 
     def _choose(self, old):
         """Return the id of the next one: the VIP's holder goes last."""
@@ -229,9 +259,14 @@ class Attempt:
         problem = self._why_not()
         if problem:
             return fail(problem)
+        cause = whereabouts.get_cause(replacement)
+        problem = whereabouts.why_not(self._work.conf, cause)
+        if problem:
+            return skip(problem)
         targets = target.Targets(self._work.conf)
-        found = preflight.judge(self._work.conf, self._work.engine,
-                                load_balancer, targets, replacement.mode, True)
+        found = preflight.judge(
+            self._work.conf, self._work.engine, load_balancer, targets,
+            replacement.mode, True, self._count_leaving(cause, load_balancer))
         if found.failures:
             reason = ' '.join(found.failures)
             if found.is_passing:
@@ -243,6 +278,11 @@ class Attempt:
                         f'which is newer than this replacement', None)
         self._is_permitted = True
         return None
+
+    def _count_leaving(self, cause, load_balancer):
+        """Count amphorae on a host that Nova does not count any more."""
+        return (len(self._select().find(load_balancer))
+                if cause.kind is causes.Kind.HOST else 0)
 
     def _why_not(self):
         """Tell why the installed Octavia is not known, None if it is."""

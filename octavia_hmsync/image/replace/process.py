@@ -167,6 +167,7 @@ class Process(attempt.Attempt):
         build(work, found, next(each.role for each in found.amphorae
                                 if each.id == work.old_id))
         self._made.add(work.new_id)
+        self._check_place()
         work.enter(phases.Phase.PROVE)
         self._topology.configure(work.read().amphorae.get(work.old_id),
                                  self._get(work.new_id))

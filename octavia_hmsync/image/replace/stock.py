@@ -202,7 +202,8 @@ class Stock(attempt.Attempt):
         blocks = self._get_blocks(
             self._inventory.get(self._work.load_balancer_id))
         error = (f'in the way: {", ".join(blocks)}.' if blocks
-                 else self._survive(self._prover.prove_all))
+                 else self._survive(self._check_place) or
+                 self._survive(self._prover.prove_all))
         if error:
             return attempt.fail(
                 f'Amphora {self._work.old_id} was failed over, and what came '

@@ -55,6 +55,8 @@ class RolloutKeeper:
         self._clock = clock
         self._targets = None
         self._targets_at = 0.0
+        # (id of a rollout, its whereabouts.Selection).
+        self._selection = None
         # Whether the last decision used a fresh answer of the image service.
         self._are_fresh = False
         # Since when each load balancer has been worse than before.
@@ -118,7 +120,8 @@ class RolloutKeeper:
                  self._waiting == (rollout.id, rollout.version))):
             return []
         decision = rules.decide(reading.read_situation(
-            self._conf, self._engine, self._get_targets(), rollout))
+            self._conf, self._engine, self._get_targets(), rollout,
+            self._get_selection(rollout)))
         if decision.state == rollout_repo.DONE and not self._are_fresh:
             # Its tag may have another image, which may be why it was started.
             self._targets = None
@@ -140,4 +143,14 @@ class RolloutKeeper:
         if self._are_fresh:
             self._targets = target.Targets(self._conf)
             self._targets_at = now
+            self._selection = None
         return self._targets
+
+    def _get_selection(self, rollout):
+        """Return the Selection of a rollout, as old as the targets."""
+        key, selection = self._selection or (None, None)
+        if key != rollout.id:
+            selection = reading.select(self._conf, self._engine,
+                                       rollout.settings)
+            self._selection = rollout.id, selection
+        return selection

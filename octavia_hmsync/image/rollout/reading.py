@@ -7,6 +7,7 @@ It takes the same number of statements for any number of load balancers.
 
 import dataclasses
 
+from octavia_hmsync.image import causes
 from octavia_hmsync.image.db import aftermath as aftermath_repo
 from octavia_hmsync.image.db import exclusion as exclusion_repo
 from octavia_hmsync.image.db import replacement as replace_repo
@@ -17,6 +18,7 @@ from octavia_hmsync.image.preflight import database
 from octavia_hmsync.image.preflight import reading as preflight
 from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.image.rollout import rules
+from octavia_hmsync.image import whereabouts
 
 # Reasons to leave a load balancer out, in addition to outdated.Blocked.
 ONLY_FAILOVER = 'ONLY_FAILOVER'
@@ -38,33 +40,46 @@ class Fleet:
     unknown: list
 
 
-def read_fleet(conf, engine, targets, mode, now, undo_of=None):
-    """Read which load balancers are outdated, and which are left alone.
+def select(conf, engine, settings):
+    """Return the whereabouts.Selection of a rollout's settings."""
+    return whereabouts.Selection(conf, engine, whereabouts.get_cause(settings),
+                                 causes.Only.from_text(settings.only))
 
-    :param mode: of the rollout.
+
+def read_fleet(conf, engine, targets, settings, now, undo_of=None,
+               selection=None):
+    """Read which load balancers are to be replaced, and which left alone.
+
+    :param settings: of the rollout.
     :param now: UTC.
     :param undo_of: the id of a rollout: only load balancers on an image that
                     it has brought them; None for all.
+    :param selection: what select() has returned before, or None.
     :returns: a Fleet.
-    :raises CloudUnavailable: if the image service gives no answer.
+    :raises CloudUnavailable: if the image service, or a service that knows
+                              where amphorae are, gives no answer.
     """
     excluded = outdated.Exclusions(exclusion_repo.get_all(engine),
                                    exclusion_repo.get_tagged(engine))
     fleet = Fleet([], [], [])
-    only_failover = _find_only_failover(engine, mode)
+    only_failover = _find_only_failover(engine, settings.mode)
+    selection = selection or select(conf, engine, settings)
     brought = undo_of and aftermath_repo.get_brought(engine, undo_of)
-    for load_balancer in inventory.Inventory(conf, engine).get_page():
+    for load_balancer in inventory.Inventory(conf, engine).get_page(
+            with_places=not selection.is_by_image):
+        if not selection.holds(load_balancer):
+            continue
         if brought is not None and not rules.is_on_image(
                 load_balancer, brought):
             continue
         image_id = targets.get(load_balancer.tag).image_id
-        judgement = outdated.judge(load_balancer, image_id)
+        judgement = _judge(selection, load_balancer, image_id)
         if judgement is outdated.Outdated.NO:
             continue
         exclusion = excluded.find(load_balancer)
         if exclusion is not None:
             fleet.excluded.append((load_balancer, exclusion))
-        elif judgement is outdated.Outdated.UNKNOWN:
+        elif image_id is None or judgement is outdated.Outdated.UNKNOWN:
             blocks = outdated.get_blocks(load_balancer, image_id)
             fleet.unknown.append((load_balancer, ', '.join(
                 map(str, blocks)) or NO_IMAGE_ID))
@@ -73,6 +88,13 @@ def read_fleet(conf, engine, targets, mode, now, undo_of=None):
                 load_balancer, image_id, load_balancer.id in only_failover and
                 not outdated.has_cluster(load_balancer), now))
     return fleet
+
+
+def _judge(selection, load_balancer, image_id):
+    if selection.is_by_image:
+        return outdated.judge(load_balancer, image_id)
+    return (outdated.Outdated.YES if selection.find(load_balancer)
+            else outdated.Outdated.NO)
 
 
 def _find_only_failover(engine, mode):
@@ -112,13 +134,14 @@ def read_current(engine, rollout):
         start_ages=replace_repo.get_start_ages(engine, limits.HOUR))
 
 
-def read_situation(conf, engine, targets, rollout):
+def read_situation(conf, engine, targets, rollout, selection=None):
     """Read the data of one decision.
 
     :param rollout: the Rollout, read before: a later change increases its
                     version.
+    :param selection: see read_fleet().
     :returns: a limits.Situation.
-    :raises CloudUnavailable: if the image service gives no answer.
+    :raises CloudUnavailable: see read_fleet().
     """
     elsewhere = frozenset(
         r.load_balancer_id for r in replace_repo.get_open(engine)
@@ -126,6 +149,7 @@ def read_situation(conf, engine, targets, rollout):
     return dataclasses.replace(
         read_current(engine, rollout),
         replacements=replace_repo.get_standing(engine, rollout.id),
-        candidates=read_fleet(conf, engine, targets, rollout.settings.mode,
-                              rollout.now, rollout.undo_of).candidates,
+        candidates=read_fleet(conf, engine, targets, rollout.settings,
+                              rollout.now, rollout.undo_of,
+                              selection).candidates,
         open_elsewhere=elsewhere)

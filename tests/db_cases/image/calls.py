@@ -435,6 +435,19 @@ class ImageCalls(base.DatabaseTestCase):
         self.add_amphorae(2, load_balancer_id=lb)
         return inventory_repo.Wanted(lb),
 
+    @_call(inventory_repo.get_page)
+    def get_inventory_page_with_places(self):
+        lb = self.records.add_load_balancer()
+        self.add_amphorae(2, load_balancer_id=lb)
+        return inventory_repo.Wanted(lb), None, None, True
+
+    @_call(inventory_repo.get_tagged)
+    def get_tagged_load_balancers(self):
+        self.records.insert_all({'tags': [{
+            'resource_id': self.records.add_load_balancer(),
+            'tag': 'fragile'}]})
+        return 'fragile',
+
     @_call(inventory_repo.exists)
     def load_balancer_exists(self):
         return self.records.add_load_balancer(),

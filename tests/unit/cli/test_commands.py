@@ -213,7 +213,8 @@ class TestCommands(base.CommandTestCase):
         self.assertEqual('', self.run_ok(*argv, '--marker', 'hm4'))
         for command in all_commands(()):
             if (command[-1] in ('list', 'history') and
-                    command[0] not in ('image', 'network', 'order')):
+                    command[0] not in ('host', 'image', 'network',
+                                       'order')):
                 self.assertFails('nobody is not in this list', *command,
                                  '--limit', '1', '--marker', 'nobody')
 
@@ -454,6 +455,7 @@ class TestDatabaseCommands(base.CommandTestCase):
 
 # What each command needs beside its name.
 ARGUMENTS = {
+    'host drain': ['host1'],
     'amphora show': ['nobody'],
     'cluster member drain': ['nobody'],
     'cluster member replace': ['nobody'],
@@ -482,7 +484,7 @@ ARGUMENTS = {
 }
 # Those that do not need what is missing, or tell it in their own way.
 WITHOUT_TABLES = ('db upgrade', 'db current', 'db history', 'db purge',
-                  'upgrade check', 'image check')
+                  'upgrade check', 'image check', 'host list')
 WITHOUT_DATABASE = ('db history', 'upgrade check', 'image check')
 # A tenant's, who has neither octavia.conf nor a database; see
 # tests/unit/image/clone.

@@ -15,6 +15,7 @@ from taskflow import retry
 from taskflow import task
 
 from octavia_hmsync.amphora import removal
+from octavia_hmsync import compute
 from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import models
 from octavia_hmsync.db import octavia_amphora as octavia_repo
@@ -298,6 +299,91 @@ class ProcessTestCase(attempts.AttemptTestCase):
         self.assertEqual('ACTIVE', self.status(world), world.steps)
         if row.state == 'DONE':
             self.assertEqual([NEW] * number, self.images(world))
+
+
+class Hosts:
+    """Stands for compute.Compute: instances by the ids of amphorae."""
+
+    def __init__(self):
+        self.on = {}
+        # Of what is built.
+        self.next = 'host2'
+        self.enabled = {'host1': False, 'host2': True}
+
+    def get_hosts(self, _host=None):
+        return self.on
+
+    def list_hosts(self):
+        return [compute.Host(name, is_enabled=is_enabled)
+                for name, is_enabled in self.enabled.items()]
+
+
+class TestHosts(ProcessTestCase):
+    """Amphorae leave a host, whatever their image is."""
+
+    def setUp(self):
+        super().setUp()
+        self.hosts = Hosts()
+        self.useFixture(fixtures.MockPatchObject(
+            compute, 'connect', lambda _conf: self.hosts))
+
+    def drain(self, topology, *on, image_id=NEW):
+        """Have amphorae on hosts, and the first host drained."""
+        self.world = World(self, topology)
+        for amphora_id, host in zip(self.world.ids(), on, strict=True):
+            self.hosts.on[amphora_id] = host
+            self.records.change('amphora', amphora_id, image_id=image_id,
+                                compute_id=amphora_id)
+        self.target = NEW
+        return self.carry_out(replace_repo.New(
+            records.new_id(), self.world.load_balancer_id, 'replace', NEW,
+            cause='HOST', cause_value='host1'))
+
+    def _build(self, work, *args):
+        super()._build(work, *args)
+        self.hosts.on[work.new_id] = self.hosts.next
+        self.records.change('amphora', work.new_id, compute_id=work.new_id)
+
+    def where(self):
+        return sorted(self.hosts.on[each] for each in self.world.ids())
+
+    def test_single(self):
+        row = self.drain('SINGLE', 'host1')
+        self.assertEqual(('DONE', None), (row.state, row.reason))
+        self.assertWhole(self.world, row)
+        self.assertEqual(['host2'], self.where())
+
+    def test_one_of_a_pair(self):
+        """The other one stays, be its image old."""
+        row = self.drain('ACTIVE_STANDBY', 'host1', 'host3', image_id=OLD)
+        self.assertEqual('DONE', row.state)
+        self.assertEqual(['host2', 'host3'], self.where())
+        self.assertEqual([NEW, OLD], self.images(self.world))
+        self.assertEqual(1, self.world.steps.count('remove'))
+
+    def test_both_of_a_pair(self):
+        row = self.drain('ACTIVE_STANDBY', 'host1', 'host1')
+        self.assertWhole(self.world, row)
+        self.assertEqual(['host2', 'host2'], self.where())
+
+    def test_no_amphora_is_there(self):
+        row = self.drain('SINGLE', 'host2')
+        self.assertEqual(('DONE', []), (row.state, self.world.steps))
+
+    def test_new_one_is_there_too(self):
+        """It is not taken, and the old one goes on serving."""
+        self.hosts.next = 'host1'
+        row = self.drain('SINGLE', 'host1')
+        self.assertEqual('FAILED', row.state)
+        self.assertIn('have to leave host host1, too, and is', row.reason)
+        self.assertWhole(self.world, row)
+        self.assertNotIn('switch', self.world.steps)
+
+    def test_host_takes_instances_again(self):
+        self.hosts.enabled['host1'] = True
+        row = self.drain('SINGLE', 'host1')
+        self.assertEqual(('SKIPPED', []), (row.state, self.world.steps))
+        self.assertIn('service set --disable host1', row.reason)
 
 
 class TestProcess(ProcessTestCase):

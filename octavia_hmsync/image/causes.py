@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Why amphorae are replaced, and which ones are: pure rules.
+
+A replacement does not care why. All that differs is which amphorae are
+selected, and that a new amphora which is selected again is not taken: it would
+be no better than the old one.
+"""
+
+from collections.abc import Collection
+from collections.abc import Iterable
+import dataclasses
+import datetime
+import enum
+import json
+
+from octavia_hmsync import compute
+from octavia_hmsync.image import outdated
+
+
+class Kind(enum.StrEnum):
+    """What amphorae leave."""
+
+    IMAGE = 'IMAGE'
+    """An image that is not the newest one of their tag."""
+
+    HOST = 'HOST'
+    """A compute host."""
+
+    ZONE = 'ZONE'
+    """An availability zone of Nova."""
+
+    FLAVOR = 'FLAVOR'
+    """A compute flavor that their flavor of Octavia does not name any more."""
+
+    NETWORK = 'NETWORK'
+    """A network in which their instances have a port."""
+
+    CERTIFICATE = 'CERTIFICATE'
+    """A certificate that ends before a time, in ISO format, UTC."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Cause:
+    """Why amphorae are replaced.
+
+    :param kind: Kind.
+    :param value: the host, the zone, the flavor of Octavia, the network or
+                  the time; None for the image.
+    """
+
+    kind: Kind = Kind.IMAGE
+    value: str | None = None
+
+    def describe(self) -> str:
+        """Return what amphorae leave, in words."""
+        return {
+            Kind.IMAGE: 'an older image',
+            Kind.HOST: f'host {self.value}',
+            Kind.ZONE: f'zone {self.value}',
+            Kind.FLAVOR: f'another compute flavor than that of flavor '
+                         f'{self.value}',
+            Kind.NETWORK: f'network {self.value}',
+            Kind.CERTIFICATE: f'a certificate that ends before {self.value}',
+        }[self.kind]
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """What only other services know of the place that amphorae leave.
+
+    :param compute_ids: the instances there.
+    :param compute_flavor: id of the flavor that they should have, or None.
+    """
+
+    compute_ids: Collection[str] = frozenset()
+    compute_flavor: str | None = None
+
+
+def find(cause: Cause, load_balancer: outdated.LoadBalancer,
+         image_id: str | None, place: Place) -> list[outdated.Amphora]:
+    """Return the amphorae of a load balancer that are to be replaced.
+
+    What is not known of an amphora selects it for nothing.
+
+    :param image_id: its target image, or None.
+    :param place: see Place.
+    """
+    if cause.kind is Kind.IMAGE:
+        return outdated.get_outdated(load_balancer, image_id)
+    if cause.kind is Kind.FLAVOR and load_balancer.flavor_id != cause.value:
+        return []
+    return [amphora for amphora in outdated.get_allocated(load_balancer)
+            if is_selected(cause, amphora, place)]
+
+
+def is_selected(cause: Cause, amphora: outdated.Amphora,
+                place: Place) -> bool:
+    """Tell whether an amphora is at the place that amphorae leave.
+
+    It is so of none for the image, which the proof looks at.
+    """
+    match cause.kind:
+        case Kind.HOST | Kind.NETWORK:
+            return amphora.compute_id in place.compute_ids
+        case Kind.ZONE:
+            return amphora.zone == cause.value
+        case Kind.FLAVOR:
+            return (place.compute_flavor is not None and
+                    amphora.compute_flavor not in (None,
+                                                   place.compute_flavor))
+        case Kind.CERTIFICATE:
+            return (amphora.certificate_ends_at is not None and
+                    amphora.certificate_ends_at <
+                    datetime.datetime.fromisoformat(cause.value or ''))
+        case _:
+            return False
+
+
+@dataclasses.dataclass(frozen=True)
+class Only:
+    """The load balancers that a rollout is for; None stands for any.
+
+    :param project_id: of this project.
+    :param tag: with this tag of their owner.
+    :param load_balancer_ids: these.
+    """
+
+    project_id: str | None = None
+    tag: str | None = None
+    load_balancer_ids: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_text(cls, text: str) -> 'Only':
+        """Read what to_text() has written."""
+        known = json.loads(text) if text else {}
+        ids = known.get('load_balancer_ids')
+        return cls(known.get('project_id'), known.get('tag'),
+                   None if ids is None else tuple(ids))
+
+    def to_text(self) -> str:
+        """Return it as JSON; empty for all load balancers."""
+        known = {key: value for key, value in
+                 dataclasses.asdict(self).items() if value is not None}
+        return json.dumps(known, sort_keys=True) if known else ''
+
+    def holds(self, load_balancer: outdated.LoadBalancer,
+              tagged: Collection[str]) -> bool:
+        """Tell whether a load balancer is one of them.
+
+        :param tagged: ids of the load balancers that have the tag.
+        """
+        return (self.project_id in (None, load_balancer.project_id) and
+                (self.tag is None or load_balancer.id in tagged) and
+                (self.load_balancer_ids is None or
+                 load_balancer.id in self.load_balancer_ids))
+
+
+def why_not_drained(hosts: Iterable[compute.Host], name: str) -> str | None:
+    """Return why a host cannot be drained now, None if it can.
+
+    :param hosts: all hosts.
+    :param name: of the host.
+    """
+    known = {host.name: host for host in hosts}
+    if name not in known:
+        return (f'There is no compute host {name}: see "octavia-hmsync host '
+                f'list".')
+    if known[name].is_enabled:
+        return (f'Host {name} takes new instances, so that amphorae would '
+                f'come back to it: run "openstack compute service set '
+                f'--disable {name} nova-compute", and this again.')
+    if not any(host.is_enabled and host.is_up for host in known.values()):
+        return (f'No other compute host is up and enabled, so that amphorae '
+                f'of host {name} have no place to go to: enable one, or add '
+                f'one.')
+    return None
+
+
+def find_without_second(load_balancer: outdated.LoadBalancer, host: str,
+                        hosts: dict[str, str]) -> bool:
+    """Tell whether a load balancer is served from one host alone.
+
+    :param host: name of the host.
+    :param hosts: {id of an instance: its host}.
+    """
+    return all(hosts.get(amphora.compute_id or '') == host
+               for amphora in outdated.get_allocated(load_balancer))

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Options that say which load balancers a rollout is for, and why."""
+
+import dataclasses
+import datetime
+
+from oslo_utils import timeutils
+
+from octavia_hmsync.cli import base
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.cli import selectors
+from octavia_hmsync.sync.cli import load_balancers
+
+_DAY = 86400
+
+
+def add_arguments(parser):
+    """Add the options of a rollout that is not for the image of all."""
+    why = parser.add_mutually_exclusive_group()
+    why.add_argument(
+        '--from-host', metavar='<host>',
+        help='amphorae on this compute host, which must be disabled')
+    why.add_argument('--from-zone', metavar='<zone>',
+                     help='amphorae in this availability zone of Nova')
+    why.add_argument('--from-network', metavar='<network>',
+                     help='amphorae with a port in this network')
+    why.add_argument(
+        '--flavor', metavar='<flavor>',
+        help='amphorae of this flavor of Octavia whose compute flavor is '
+             'another one than it has now')
+    why.add_argument(
+        '--certificate-ends-within', metavar='<days>',
+        type=base.positive_number, help='amphorae whose certificate ends '
+        'within so many days')
+    add_only(parser)
+
+
+def add_only(parser):
+    """Add the options that restrict a rollout to some load balancers."""
+    parser.add_argument('--project', metavar='<project>',
+                        help='only load balancers of this project')
+    parser.add_argument('--tag', metavar='<tag>',
+                        help='only load balancers with this tag')
+    parser.add_argument('--loadbalancer', metavar='<loadbalancer>',
+                        action='append',
+                        help='only this one (name or id); may be repeated')
+
+
+def read(conf, engine, parsed_args, settings):
+    """Return settings of a rollout with what these options say.
+
+    :raises NotPossible: if something that is named is not there.
+    :raises CloudUnavailable, CloudRefused: if that cannot be told.
+    """
+    kind, value = _read_cause(conf, engine, parsed_args)
+    return dataclasses.replace(
+        settings, cause=str(kind), cause_value=value,
+        only=read_only(conf, engine, parsed_args))
+
+
+def read_only(conf, engine, parsed_args):
+    """Return which load balancers a rollout is only for, as text."""
+    # Imported late: it needs Octavia.
+    from octavia_hmsync.image import causes
+
+    project, ids = parsed_args.project, parsed_args.loadbalancer
+    if project is not None:
+        project = selectors.find_project(conf, engine, project)[0]
+    return causes.Only(project, parsed_args.tag, ids and tuple(sorted({
+        load_balancers.find(engine, each) for each in ids}))).to_text()
+
+
+def _read_cause(conf, engine, parsed_args):
+    from octavia_hmsync.image import causes
+
+    if parsed_args.from_host is not None:
+        return causes.Kind.HOST, parsed_args.from_host
+    if parsed_args.from_zone is not None:
+        return causes.Kind.ZONE, parsed_args.from_zone
+    if parsed_args.from_network is not None:
+        return causes.Kind.NETWORK, _find_network(conf,
+                                                  parsed_args.from_network)
+    if parsed_args.flavor is not None:
+        return causes.Kind.FLAVOR, selectors.find_flavor(
+            conf, engine, parsed_args.flavor)[0]
+    if parsed_args.certificate_ends_within is not None:
+        seconds = parsed_args.certificate_ends_within * _DAY
+        validity = conf.certificates.cert_validity_time
+        if seconds >= validity:
+            raise exceptions.NotPossible(
+                f'New amphorae have certificates for {validity // _DAY} days '
+                f'([certificates] cert_validity_time), so they would have to '
+                f'be replaced again: give --certificate-ends-within fewer '
+                f'days.')
+        ends = timeutils.utcnow() + datetime.timedelta(seconds=seconds)
+        return causes.Kind.CERTIFICATE, ends.isoformat(timespec='seconds')
+    return causes.Kind.IMAGE, None
+
+
+def _find_network(conf, name):
+    from octavia_hmsync import cloud
+
+    with cloud.reported(conf, f'find the network {name}'):
+        found = cloud.connect(conf).network.find_network(name)
+    if found is None:
+        raise exceptions.NotPossible(
+            f'There is no network {name}: see "openstack network list".')
+    return found.id

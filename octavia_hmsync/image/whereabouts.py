@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which amphorae a replacement or a rollout is for, by what services tell."""
+
+import functools
+import json
+
+from octavia_hmsync import cloud
+from octavia_hmsync import compute
+from octavia_hmsync import exceptions
+from octavia_hmsync.image import causes
+from octavia_hmsync.image.db import inventory as inventory_repo
+
+
+def get_cause(order):
+    """Return the Cause of a replacement, or of the settings of a rollout."""
+    return causes.Cause(causes.Kind(order.cause), order.cause_value)
+
+
+class Selection:
+    """Selects amphorae; each service is asked once, when it is needed.
+
+    :param cause: causes.Cause.
+    :param only: causes.Only.
+    """
+
+    def __init__(self, conf, engine, cause, only=causes.Only()):
+        self._conf = conf
+        self._engine = engine
+        self.cause = cause
+        self._only = only
+
+    @property
+    def is_by_image(self):
+        return self.cause.kind is causes.Kind.IMAGE
+
+    def holds(self, load_balancer):
+        """Tell whether a load balancer is among those that are meant."""
+        return self._only.holds(load_balancer, self._tagged)
+
+    def find(self, load_balancer, image_id=None):
+        """Return the amphorae of a load balancer that are to be replaced.
+
+        :param load_balancer: of an Inventory, with places.
+        :param image_id: its target image.
+        :raises CloudUnavailable: if a service gives no answer.
+        """
+        return causes.find(self.cause, load_balancer, image_id, self._place)
+
+    @functools.cached_property
+    def _tagged(self):
+        return (set() if self._only.tag is None else
+                inventory_repo.get_tagged(self._engine, self._only.tag))
+
+    @functools.cached_property
+    def _place(self):
+        try:
+            match self.cause.kind:
+                case causes.Kind.HOST:
+                    hosts = compute.connect(self._conf).get_hosts(
+                        self.cause.value)
+                    return causes.Place({compute_id for compute_id, host in
+                                         hosts.items()
+                                         if host == self.cause.value})
+                case causes.Kind.NETWORK:
+                    return causes.Place(self._read_network())
+                case causes.Kind.FLAVOR:
+                    return causes.Place(compute_flavor=self._read_flavor())
+                case _:
+                    return causes.Place()
+        except exceptions.CloudRefused as e:
+            # Its user may get the role, as it may pass otherwise.
+            raise exceptions.CloudUnavailable(str(e)) from e
+
+    def _read_network(self):
+        with cloud.reported(self._conf, f'list the ports of network '
+                                        f'{self.cause.value}'):
+            return {port.device_id for port in
+                    cloud.connect(self._conf).network.ports(
+                        network_id=self.cause.value)} - {None, ''}
+
+    def _read_flavor(self):
+        for row in inventory_repo.get_flavors(self._engine):
+            if row.id == self.cause.value:
+                try:
+                    return json.loads(row.flavor_data).get(
+                        'compute_flavor',
+                        self._conf.controller_worker.amp_flavor_id)
+                except (ValueError, AttributeError):
+                    return None
+        return None
+
+
+def why_not(conf, cause):
+    """Tell why amphorae cannot leave a place now, None if they can.
+
+    :raises CloudUnavailable: if the compute service gives no answer.
+    """
+    if cause.kind is not causes.Kind.HOST:
+        return None
+    try:
+        return causes.why_not_drained(compute.connect(conf).list_hosts(),
+                                      cause.value)
+    except exceptions.CloudRefused as e:
+        raise exceptions.CloudUnavailable(str(e)) from e

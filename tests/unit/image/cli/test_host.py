@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""host list, host drain, and what else a rollout may be for."""
+
+import datetime
+import json
+from unittest import mock
+
+from octavia_hmsync import compute
+from octavia_hmsync.db import models
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.image.rollout import reading
+from octavia_hmsync.image import target
+from tests.cloud import records
+from tests.unit.image.cli import test_rollout
+
+
+class HostTestCase(test_rollout.RolloutTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.compute = mock.Mock(spec=compute.Nova)
+        self.compute.list_hosts.return_value = [
+            compute.Host('host2', 'az2'),
+            compute.Host('host1', 'az1', is_enabled=False, reason='disks')]
+        self.on = self.compute.get_hosts.return_value = {}
+        patch = mock.patch.object(compute, 'connect', autospec=True,
+                                  return_value=self.compute)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def add_on(self, *hosts, **values):
+        """Add a load balancer with an amphora on each host; return its id."""
+        lb_id = self.add(*['new'] * len(hosts), **values)
+        for row, host in zip(self.amphorae(lb_id), hosts, strict=True):
+            self.records.change('amphora', row['id'], compute_id=row['id'])
+            self.on[row['id']] = host
+        return lb_id
+
+    def amphorae(self, lb_id):
+        return [row for row in self.records.rows('amphora')
+                if row['load_balancer_id'] == lb_id]
+
+    def plan(self, *argv):
+        """Return the ids that a rollout would deal with, sorted."""
+        code, out, err = self.run_command(*argv, '--dry-run', '-f', 'json')
+        self.assertEqual(0, code, err)
+        return sorted(row['loadbalancer_id'] for row in json.loads(out)
+                      if row['wave'])
+
+    def start_plan(self, *argv):
+        return self.plan('image', 'rollout', 'start', *argv)
+
+
+class TestHosts(HostTestCase):
+
+    def test_list(self):
+        self.add_on('host1')
+        self.add_on('host1', 'host2')
+        self.add_on('host2', 'host2')
+        # Of a load balancer that is gone.
+        self.on['unknown'] = 'host2'
+        self.assertEqual(
+            [('host1', 'DISABLED', 2, 2, 1, 'az1', 'disks'),
+             ('host2', 'ENABLED', 3, 2, 1, 'az2', None)],
+            [tuple(row.values()) for row in self.run_json('host', 'list',
+                                                          '--long')])
+
+    def test_list_without_an_answer(self):
+        self.compute.list_hosts.side_effect = exceptions.CloudRefused(
+            'Nova refuses it.')
+        self.assertFails('Nova refuses it.', 'host', 'list')
+
+    def test_drain(self):
+        """Load balancers with an amphora there, whatever its image is."""
+        there = sorted((self.add_on('host1'), self.add_on('host2', 'host1')))
+        self.add_on('host2')
+        self.assertEqual(there, self.plan('host', 'drain', 'host1'))
+        code, out, err = self.run_command('host', 'drain', 'host1', '-f',
+                                          'json')
+        self.assertEqual(0, code, err)
+        self.assertEqual(2, json.loads(out)[0]['loadbalancers'])
+        active = rollout_repo.get_active(self.engine)
+        self.assertEqual(('HOST', 'host1', ''), (
+            active.settings.cause, active.settings.cause_value,
+            active.settings.only))
+        shown = self.show()
+        self.assertEqual(('HOST', 'host1', 2), (
+            shown['cause'], shown['cause_value'], shown['left']))
+        # The keeper goes by the same; a new one is elsewhere.
+        for row in self.amphorae(there[0]):
+            self.on[row['id']] = 'host2'
+        found = reading.read_situation(
+            self.conf_of_command(), self.engine,
+            target.Targets(self.conf_of_command()), active)
+        self.assertEqual([there[1]], [each.load_balancer_id
+                                      for each in found.candidates])
+
+    def conf_of_command(self):
+        return self.make_conf(controller_worker={
+            'amp_image_tag': 'amphora',
+            'compute_driver': 'compute_nova_driver'})
+
+    def test_only_some(self):
+        web = self.add_on('host1', name='web', project_id='shop')
+        other = self.add_on('host1', project_id='bank')
+        self.records.insert_all({'tags': [
+            {'resource_id': other, 'tag': 'fragile'}]})
+        for argv, expected in (
+                (('--loadbalancer', 'web'), [web]),
+                (('--loadbalancer', 'web', '--loadbalancer', other),
+                 sorted([web, other])),
+                (('--tag', 'fragile'), [other]),
+                (('--project', 'shop'), [web])):
+            self.assertEqual(expected, self.plan('host', 'drain', 'host1',
+                                                 *argv))
+
+    def test_refused(self):
+        self.add_on('host1')
+        for words, host in (
+                ('There is no compute host host3', 'host3'),
+                ('openstack compute service set --disable host2 nova-compute',
+                 'host2')):
+            self.assertFails(words, 'host', 'drain', host)
+        self.on.clear()
+        self.assertFails('No load balancer that a rollout could help has an '
+                         'amphora with host host1', 'host', 'drain', 'host1')
+        self.compute.list_hosts.return_value.pop(0)
+        self.assertFails('have no place to go to', 'host', 'drain', 'host1')
+        self.compute.list_hosts.side_effect = exceptions.CloudUnavailable(
+            'Nova does not answer.')
+        self.assertFails('Nova does not answer.', 'host', 'drain', 'host1')
+        self.assertIsNone(rollout_repo.get_active(self.engine))
+
+    def test_one_rollout_at_a_time(self):
+        self.add_on('host1')
+        self.assertEqual(0, self.run_command('host', 'drain', 'host1')[0])
+        self.assertFails('There is a rollout that has not ended', 'host',
+                         'drain', 'host1')
+
+
+class TestCauses(HostTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.there = self.add_on('host1')
+        self.add_on('host1')
+        self.amphora_id = self.amphorae(self.there)[0]['id']
+
+    def change(self, **values):
+        self.records.change('amphora', self.amphora_id, **values)
+
+    def test_zone(self):
+        self.assertFails('has an amphora with zone az1', 'image', 'rollout',
+                         'start', '--from-zone', 'az1')
+        self.change(cached_zone='az1')
+        self.assertEqual([self.there], self.start_plan('--from-zone', 'az1'))
+
+    def test_certificate(self):
+        self.change(cert_expiration=records.utcnow() +
+                    datetime.timedelta(days=20))
+        self.assertEqual([self.there], self.start_plan(
+            '--certificate-ends-within', '21'))
+        self.assertFails('certificate that ends before', 'image', 'rollout',
+                         'start', '--certificate-ends-within', '19')
+        # Octavia's default.
+        self.assertFails('have certificates for 30 days', 'image', 'rollout',
+                         'start', '--certificate-ends-within', '30')
+
+    def test_flavor(self):
+        flavor = self.records.add_flavor('{"compute_flavor": "large"}')
+        self.records.change('flavor', flavor, name='gold')
+        self.records.change('load_balancer', self.there, flavor_id=flavor)
+        self.change(compute_flavor='small')
+        self.assertEqual([self.there], self.start_plan('--flavor', 'gold'))
+        self.change(compute_flavor='large')
+        self.assertFails('No load balancer', 'image', 'rollout', 'start',
+                         '--flavor', 'gold')
+        self.assertFails('There is no flavor silver', 'image', 'rollout',
+                         'start', '--flavor', 'silver')
+
+    def test_two_at_once(self):
+        code, _out, err = self.run_command(
+            'image', 'rollout', 'start', '--from-zone', 'a', '--from-host',
+            'b')
+        self.assertEqual(2, code)
+        self.assertIn('not allowed with', err)
+
+    def test_undo_is_for_images(self):
+        """What it brings back is an image, wherever amphorae were."""
+        self.change(cached_zone='az1')
+        self.assertEqual(0, self.run_command(
+            'image', 'rollout', 'start', '--from-zone', 'az1')[0])
+        first = rollout_repo.get_active(self.engine)
+        self.run_ok('image', 'rollout', 'cancel')
+        self.assertFails(
+            'No load balancer has an amphora of an image that rollout',
+            'image', 'rollout', 'undo', first.id)
+        self.assertEqual(1, len(self.rows(models.ImageRollout)))

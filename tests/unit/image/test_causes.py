@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which amphorae a replacement is for."""
+
+import datetime
+
+from octavia_hmsync import compute
+from octavia_hmsync.image import causes
+from octavia_hmsync.image import outdated
+from tests.unit import base
+
+Kind = causes.Kind
+SOON = datetime.datetime(2026, 1, 1)
+
+
+def amphora(amphora_id, **values):
+    return outdated.Amphora(amphora_id, 'ALLOCATED', **values)
+
+
+def load_balancer(*amphorae, lb_id='lb', **values):
+    return outdated.LoadBalancer(**{
+        'id': lb_id, 'name': lb_id, 'project_id': 'p', 'provider': 'amphora',
+        'status': 'ACTIVE', 'topology': 'SINGLE', 'flavor_id': None,
+        'availability_zone': None, 'tag': 'amphora', 'amphorae': amphorae,
+        **values})
+
+
+class TestFind(base.TestCase):
+
+    def find(self, kind, value, *amphorae, place=causes.Place(), **values):
+        return [each.id for each in causes.find(
+            causes.Cause(kind, value), load_balancer(*amphorae, **values),
+            'new', place)]
+
+    def test_image(self):
+        self.assertEqual(['a'], self.find(
+            Kind.IMAGE, None, amphora('a', image_id='old'),
+            amphora('b', image_id='new')))
+
+    def test_host_and_network(self):
+        """What only Nova and Neutron know."""
+        for kind in (Kind.HOST, Kind.NETWORK):
+            self.assertEqual(['a'], self.find(
+                kind, 'x', amphora('a', compute_id='1'),
+                amphora('b', compute_id='2'), amphora('c'),
+                place=causes.Place({'1', '3'})))
+
+    def test_zone(self):
+        self.assertEqual(['a'], self.find(
+            Kind.ZONE, 'az1', amphora('a', zone='az1'),
+            amphora('b', zone='az2'), amphora('c')))
+
+    def test_flavor(self):
+        amphorae = (amphora('a', compute_flavor='small'),
+                    amphora('b', compute_flavor='large'), amphora('c'))
+        for flavor_id, wanted, expected in (
+                ('f', 'large', ['a']), ('other', 'large', []),
+                ('f', None, [])):
+            self.assertEqual(expected, self.find(
+                Kind.FLAVOR, 'f', *amphorae, flavor_id=flavor_id,
+                place=causes.Place(compute_flavor=wanted)))
+
+    def test_certificate(self):
+        second = datetime.timedelta(seconds=1)
+        self.assertEqual(['a'], self.find(
+            Kind.CERTIFICATE, SOON.isoformat(),
+            amphora('a', certificate_ends_at=SOON - second),
+            amphora('b', certificate_ends_at=SOON), amphora('c')))
+
+    def test_who_is_no_amphora_yet(self):
+        building = outdated.Amphora('a', 'BOOTING', compute_id='1')
+        self.assertEqual([], self.find(Kind.HOST, 'x', building,
+                                       place=causes.Place({'1'})))
+
+    def test_each_is_described(self):
+        for kind in Kind:
+            self.assertTrue(causes.Cause(kind, 'x').describe())
+
+    def test_many(self):
+        """Of ten thousand, by what a host has."""
+        place = causes.Place({str(number) for number in range(0, 10000, 100)})
+        cause = causes.Cause(Kind.HOST, 'x')
+        found = [number for number in range(10000) if causes.find(
+            cause, load_balancer(amphora('a', compute_id=str(number))), None,
+            place)]
+        self.assertEqual(list(range(0, 10000, 100)), found)
+
+
+class TestOnly(base.TestCase):
+
+    def test_text(self):
+        for only in (causes.Only(), causes.Only('p', 't', ('a', 'b')),
+                     causes.Only(load_balancer_ids=())):
+            self.assertEqual(only, causes.Only.from_text(only.to_text()))
+        self.assertEqual('', causes.Only().to_text())
+
+    def test_holds(self):
+        for only, expected in (
+                (causes.Only(), True), (causes.Only('p'), True),
+                (causes.Only('q'), False), (causes.Only(tag='t'), True),
+                (causes.Only('q', 't'), False),
+                (causes.Only(load_balancer_ids=('lb',)), True),
+                (causes.Only(load_balancer_ids=('other',)), False)):
+            self.assertEqual(expected, only.holds(load_balancer(), {'lb'}),
+                             only)
+        self.assertFalse(causes.Only(tag='t').holds(load_balancer(), set()))
+
+
+class TestDrained(base.TestCase):
+
+    def test_why_not(self):
+        hosts = [compute.Host('a', is_enabled=False), compute.Host('b')]
+        self.assertIsNone(causes.why_not_drained(hosts, 'a'))
+        for name, words in (('c', 'no compute host c'),
+                            ('b', 'service set --disable b nova-compute')):
+            self.assertIn(words, causes.why_not_drained(hosts, name))
+        for last in (compute.Host('b', is_enabled=False),
+                     compute.Host('b', is_up=False)):
+            self.assertIn('have no place to go to', causes.why_not_drained(
+                [hosts[0], last], 'a'))
+
+    def test_second_host(self):
+        pair = load_balancer(amphora('a', compute_id='1'),
+                             amphora('b', compute_id='2'))
+        for hosts, expected in (({'1': 'x', '2': 'x'}, True),
+                                ({'1': 'x', '2': 'y'}, False)):
+            self.assertEqual(expected, causes.find_without_second(
+                pair, 'x', hosts))
