@@ -76,12 +76,15 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
     :param network: a kind of networking.KINDS.
     :param keystone: whether the controllers get their tokens from a
                      keystone.FakeKeystone, one for each request.
+    :param image: an instance.Image, of which amphorae boot; machine.Image
+                  has them be virtual machines.
     """
 
     def __init__(self, hmsync=True, options=None, workers=2,
                  health_managers=1, neutron_options=None, house_keepers=1,
-                 network='bridges', keystone=False):
+                 network='bridges', keystone=False, image=None):
         super().__init__()
+        self._image = image
         self._network_kind = network
         self._has_keystone = keystone
         self._house_keeper_count = house_keepers
@@ -146,16 +149,16 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
 
     def _make_networks(self):
         api = self.connection.network
-        self._management, subnet = self.add_network('lb-mgmt-net',
-                                                    '172.31.0.0/24')
+        self._management, self._management_subnet = self.add_network(
+            'lb-mgmt-net', '172.31.0.0/24')
         self.fabric.keep_apart(self._management.id)
         self._group = api.create_security_group(
             name='lb-mgmt-sec-grp', project_id=neutron.PROJECT_ID)
         self.addresses = [
-            self._add_address(number, subnet)
+            self._add_address(number, self._management_subnet)
             for number in range(1 + self._health_manager_count)]
         self._make_tenant()
-        self.add_image('first')
+        self.add_image('first', like=self._image)
 
     def _add_address(self, number, subnet):
         """Give the controllers an address in the management network."""
@@ -236,16 +239,26 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
             'api_settings': {'bind_host': '127.0.0.1', 'bind_port': port}})
         for number in range(self._worker_count):
             self.workers.append(self._add(Worker, f'worker{number + 1}'))
-        for number, address in enumerate(self.addresses[1:], 1):
-            self.health_managers.append(self._add(
-                HealthManager, f'hm{number}',
-                {'health_manager': {'bind_ip': address}}))
+        for address in self.addresses[1:]:
+            self._start_health_manager(address)
         for number in range(self._house_keeper_count):
             self.house_keepers.append(self._add(
                 Housekeeping, f'hk{number + 1}' if number else 'hk'))
         self.housekeeping = self.house_keepers[0]
         self.connection.config.config[
             'load_balancer_endpoint_override'] = f'http://127.0.0.1:{port}'
+
+    def _start_health_manager(self, address):
+        self.health_managers.append(self._add(
+            HealthManager, f'hm{len(self.health_managers) + 1}',
+            {'health_manager': {'bind_ip': address}}))
+        return self.health_managers[-1]
+
+    def add_health_manager(self):
+        """Start another one, at an address of its own; returns it."""
+        self.addresses.append(self._add_address(
+            len(self.addresses), self._management_subnet))
+        return self._start_health_manager(self.addresses[-1])
 
     def make_command(self, name, *arguments, options=None):
         """Return what runs a command with an octavia.conf of this cloud.

@@ -88,10 +88,11 @@ class Hypervisor(fixtures.Fixture):
 
     # What the driver calls
 
-    def call_build(self, name, image_id, network_ids, port_ids, files):
+    def call_build(self, name, image_id, network_ids, port_ids, files,
+                   user_data=None):
         instance_id = str(uuid.uuid4())
-        booted = instance.Instance(name, instance_id, self.images[image_id],
-                                   files, self._directory)
+        booted = self.images[image_id].make_instance(
+            name, instance_id, files, user_data, self._directory)
         booted.image_id = image_id
         booted.host = next(host for host in self._hosts
                            if host not in self.dead_hosts)
@@ -127,13 +128,14 @@ class Hypervisor(fixtures.Fixture):
         with self._lock:
             name = f'eth{len(booted.interfaces)}'
             booted.interfaces[port.id] = {
-                'net_id': port.network_id, 'port_id': port.id,
+                'name': name, 'net_id': port.network_id, 'port_id': port.id,
                 'mac_addr': port.mac_address, 'tap': self._fabric.plug(
                     booted, port.network_id, port.mac_address, name,
                     port.id, booted.host),
                 'fixed_ips': [{'subnet_id': ip['subnet_id'],
                                'ip_address': ip['ip_address']}
                               for ip in port.fixed_ips]}
+            booted.add_interface(name, port.mac_address)
         return booted.interfaces[port.id]
 
     def _get(self, instance_id):
@@ -212,6 +214,7 @@ class Hypervisor(fixtures.Fixture):
         interface = booted.interfaces.pop(port_id, None)
         if interface is None:
             raise Refusal('NotFound', f'Port {port_id}')
+        booted.remove_interface(interface['name'])
         self._fabric.unplug(interface['tap'])
         if port_id in booted.own_ports:
             booted.own_ports.remove(port_id)

@@ -9,6 +9,8 @@ import pathlib
 import shutil
 import subprocess
 
+import yaml
+
 from tests.cloud import openvswitch
 from tests.cloud import process
 
@@ -37,19 +39,30 @@ class Image:
     environment: dict = dataclasses.field(default_factory=dict)
     boots: bool = True
 
+    def make_instance(self, name, instance_id, files, user_data, directory):
+        """Return what the compute service boots."""
+        return Instance(name, instance_id, self,
+                        {**files, **_read_files(user_data)}, directory)
 
-class Instance(openvswitch.Namespace):
-    """An instance, running or not; its network namespace is the machine.
 
-    :param instance_id: of the compute service.
-    :param image: an Image.
-    :param files: {path: text} of its config drive.
-    :param directory: where its files go.
-    :param disk: a directory in memory for what it changes, so that it can be
-                 booted again; without one all is gone when it ends.
-    """
+def _read_files(user_data):
+    """Return {path: text} of what cloud-init writes of user data."""
+    if not (user_data or '').startswith('#cloud-config'):
+        return {}
+    return {each['path']: each['content'] for each in
+            yaml.safe_load(user_data).get('write_files', ())}
 
-    def __init__(self, name, instance_id, image, files, directory, disk=None):
+
+class Bootable:
+    """What the compute service knows of an instance."""
+
+    def describe(self, name, instance_id, image, directory):
+        """Set it.
+
+        :param instance_id: of the compute service.
+        :param image: an Image.
+        :param directory: where its files go.
+        """
         self.instance_id = instance_id
         self.image = image
         self.instance_name = name
@@ -62,6 +75,26 @@ class Instance(openvswitch.Namespace):
         self.own_ports = []
         # Not below the test's own directory: paths of sockets are short.
         self.directory = os.path.join(directory, instance_id[:8])
+
+    def add_interface(self, name, mac):
+        """Take what was plugged into its namespace."""
+
+    def remove_interface(self, name):
+        """Give back what add_interface() took."""
+
+
+class Instance(Bootable, openvswitch.Namespace):
+    """An instance, running or not; its network namespace is the machine.
+
+    See Bootable for what is not here.
+
+    :param files: {path: text} of its config drive.
+    :param disk: a directory in memory for what it changes, so that it can be
+                 booted again; without one all is gone when it ends.
+    """
+
+    def __init__(self, name, instance_id, image, files, directory, disk=None):
+        self.describe(name, instance_id, image, directory)
         self._files = files
         super().__init__(f'instance-{instance_id[:8]}', directory)
         program = ([process.program('python'), '-P', image.agent]

@@ -17,17 +17,8 @@ from octavia.common import exceptions
 from octavia.compute import compute_base
 from oslo_config import cfg
 from stevedore import driver
-import yaml
 
 SOCKET = 'OCTAVIA_HMSYNC_TESTS_COMPUTE'
-
-
-def _read_files(user_data):
-    """Return {path: text} of what cloud-init writes of user data."""
-    if not (user_data or '').startswith('#cloud-config'):
-        return {}
-    return {each['path']: each['content'] for each in
-            yaml.safe_load(user_data).get('write_files', ())}
 
 
 class ComputeDriver(compute_base.ComputeBase):
@@ -69,7 +60,7 @@ class ComputeDriver(compute_base.ComputeBase):
             .get_image_id_by_tag(image_tag, image_owner),
             network_ids=list(network_ids or ()),
             port_ids=list(port_ids or ()),
-            files={**(config_drive_files or {}), **_read_files(user_data)})
+            files=config_drive_files or {}, user_data=user_data)
 
     def delete(self, compute_id):
         try:

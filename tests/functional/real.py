@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A whole Octavia whose amphorae are virtual machines of a real image."""
+
+import json
+import re
+
+from oslotest import base
+from testtools import content
+
+from tests.cloud.compute import amphora_image
+from tests.cloud.compute import machine
+from tests.cloud import machines
+from tests.cloud import octavia
+from tests.cloud import octavia_conf
+from tests.cloud import waiting
+
+# A virtual machine boots for minutes where it is emulated, and what runs in
+# it takes ten times longer than the tests have it otherwise.
+SLOW = {
+    'controller_worker': {'amp_active_retries': 300},
+    'haproxy_amphora': {
+        'connection_max_retries': 450, 'connection_retry_interval': 2,
+        'rest_request_conn_timeout': 30, 'rest_request_read_timeout': 300},
+    'health_manager': {'heartbeat_interval': 3, 'heartbeat_timeout': 900},
+    'hmsync': {'upload_timeout': 120, 'claim_expiry': 600},
+}
+BOOT = 900
+
+
+class RealTestCase(base.BaseTestCase):
+    """Has .cloud, .members and .client.
+
+    Skipped where QEMU or the image cannot be had.
+    """
+
+    def make_cloud(self, kind=octavia.Octavia, options=None, **kwargs):
+        try:
+            files = amphora_image.make()
+        except amphora_image.NoImage as e:
+            self.skipTest(str(e))
+        self.cloud = self.useFixture(kind(
+            options=octavia_conf.merge(SLOW, options), workers=1,
+            image=machine.Image(files=files), **kwargs))
+        # The last of a machine that did not come up is gone with the cloud.
+        self.addOnException(self._keep_consoles)
+        self.cloud.wait_until_ready()
+        self.members = [
+            self.useFixture(machines.Member(self.cloud, f'member{number}'))
+            for number in (1, 2)]
+        self.client = self.useFixture(machines.Client(self.cloud, 'client'))
+        return self.cloud
+
+    def _keep_consoles(self, _exc_info):
+        for each in self.cloud.compute.instances.values():
+            self.addDetail(f'console of {each.name}',
+                           content.text_content(each.console()))
+
+    def add_load_balancer(self, name, topology='SINGLE'):
+        """Make one; returns it once it is ACTIVE, minutes later."""
+        made = self.cloud.add_load_balancer(
+            name, topology, self.members, wait=False)
+        return self.cloud.wait_until_active(made.id, BOOT)
+
+    def get_machines(self, load_balancer):
+        """Return {amphora id: its machine}."""
+        return {each.id: self.cloud.compute.by_amphora(each.id) for each in
+                self.cloud.connection.load_balancer.amphorae(
+                    loadbalancer_id=load_balancer.id)}
+
+    def assert_answers(self, load_balancer):
+        self.assertEqual(
+            {each.name for each in self.members},
+            {self.client.get(load_balancer.vip_address) for _ in range(4)})
+
+    def wait_until_online(self, load_balancer):
+        """Wait until a heartbeat said that its members answer."""
+        api = self.cloud.connection.load_balancer
+        self.cloud.wait_for(
+            lambda: api.get_load_balancer(
+                load_balancer.id).operating_status == 'ONLINE',
+            'heartbeat with members')
+
+    # In an amphora
+
+    def get_list(self, amphora):
+        """Return what its agent would start with."""
+        conf = amphora.run_in_guest(
+            'cat', '/etc/octavia/amphora-agent.conf').stdout
+        return re.search('controller_ip_port_list = (.*)', conf)[1].split(', ')
+
+    def get_agent_pid(self, amphora):
+        """Return what systemd says."""
+        return amphora.run_in_guest(
+            'systemctl', 'show', '--value', '-p', 'MainPID',
+            'amphora-agent').stdout.strip()
+
+    def reboot(self, amphora):
+        """Have it reboot, by itself; returns once commands run in it."""
+        path = '/proc/sys/kernel/random/boot_id'
+        before = amphora.run_in_guest('cat', path).stdout
+        amphora.run_in_guest('systemctl', 'reboot', '--no-block')
+
+        def has_booted():
+            return (amphora.agent.is_ready() and
+                    amphora.run_in_guest('cat', path).stdout != before)
+
+        waiting.wait_for(has_booted, f'reboot of {amphora.name}', BOOT, 2,
+                         processes=[amphora])
+
+    def get_adoptions(self):
+        """Return {amphora id: what the plugin knows of its list}."""
+        return {row['id']: row['adoption'] for row in json.loads(
+            self.cloud.command('octavia-hmsync', 'amphora', 'list', '-f',
+                               'json'))}

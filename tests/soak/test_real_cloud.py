@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Amphorae as operators have them: Octavia's image, in virtual machines."""
+
+from tests.functional import real
+
+
+_CERTIFICATES = '/var/lib/octavia/certs'
+
+
+class TestSingle(real.RealTestCase):
+
+    def get_certificates(self, amphora):
+        """Return what is there, and what file system that is."""
+        return [amphora.run_in_guest(*command).stdout.split() for command in (
+            ('ls', _CERTIFICATES),
+            ('findmnt', '-n', '-o', 'SOURCE,FSTYPE', _CERTIFICATES))]
+
+    def test_list(self):
+        cloud = self.make_cloud()
+        load_balancer = self.add_load_balancer('single')
+        (amphora_id, amphora), = self.get_machines(load_balancer).items()
+        self.assert_answers(load_balancer)
+        self.wait_until_online(load_balancer)
+        amphora.wait_until_up()
+        # What Octavia's elements put there.
+        self.assertEqual('active', amphora.run_in_guest(
+            'systemctl', 'is-active', 'certs-ramfs').stdout.strip())
+        first = cloud.health_managers[0]
+        old = [f'{cloud.addresses[1]}:5555']
+        self.assertEqual(old, self.get_list(amphora))
+
+        # A health manager moves.
+        agent = self.get_agent_pid(amphora)
+        probe = self.client.start_probe(load_balancer.vip_address, rate=5,
+                                        timeout=10)
+        cloud.add_health_manager().wait_until_ready()
+        first.stop()
+        new = [f'{cloud.addresses[2]}:5555']
+        cloud.wait_for(lambda: self.get_list(amphora) == new, 'new list')
+        cloud.wait_for(
+            lambda: self.get_adoptions()[amphora_id] == 'ADOPTED',
+            'heartbeat by the new list')
+        # It takes what is uploaded without a restart, and haproxy does not
+        # notice.
+        self.assertEqual(agent, self.get_agent_pid(amphora))
+        report = probe.stop()
+        self.assertEqual(0, report.failed, report.errors)
+        self.assertTrue(report.requests)
+
+        # After a reboot it has the same list, though its file system of
+        # certificates is made anew.
+        marker = f'{_CERTIFICATES}/marker'
+        amphora.run_in_guest('touch', marker)
+        self.reboot(amphora)
+        cloud.wait_for(
+            lambda: self.get_agent_pid(amphora) != '0', 'agent')
+        self.assertEqual(new, self.get_list(amphora))
+        self.assertEqual(
+            [['lost+found'], ['/dev/mapper/certfs-ramfs', 'ext2']],
+            self.get_certificates(amphora))
+        cloud.wait_for(
+            lambda: not self.client.namespace.run(
+                'curl', '-sS', '--max-time', '5',
+                f'http://{load_balancer.vip_address}/',
+                check=False).returncode, 'answer after the reboot')
+        self.assert_answers(load_balancer)
+        # Nobody took it for dead, or uploaded anything.
+        self.assertEqual([amphora_id], list(self.get_machines(load_balancer)))
+        self.assertEqual('ADOPTED', self.get_adoptions()[amphora_id])
