@@ -13,6 +13,10 @@ from cryptography import x509
 import fixtures
 
 
+# For so long they are valid: no check warns that they end soon.
+DAYS = 45
+
+
 def _pem(certificate):
     return certificate.public_bytes(serialization.Encoding.PEM)
 
@@ -30,7 +34,7 @@ def _builder(common_name, issuer, public_key):
     return (x509.CertificateBuilder()
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(minutes=5))
-            .not_valid_after(now + datetime.timedelta(days=30))
+            .not_valid_after(now + datetime.timedelta(days=DAYS))
             .subject_name(name)
             .issuer_name(issuer or name)
             .public_key(public_key))
@@ -102,7 +106,7 @@ class Authority:
         builder = (x509.CertificateRevocationListBuilder()
                    .issuer_name(self._certificate.subject)
                    .last_update(now - datetime.timedelta(minutes=5))
-                   .next_update(now + datetime.timedelta(days=30)))
+                   .next_update(now + datetime.timedelta(days=DAYS)))
         for path in paths:
             with open(path, 'rb') as pem:
                 certificate = x509.load_pem_x509_certificate(pem.read())

@@ -129,7 +129,7 @@ class OtherPagesOnTheSpot(walks.NetworkPages, walks.ImagePages,
                           walks.ClusterPages):
     """Likewise, for the pages of the other parts."""
 
-    def nothing(self, *_args):
+    def nothing(self, *_args, **_kwargs):
         pass
 
     configure = restart = nothing
