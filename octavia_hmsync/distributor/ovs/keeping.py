@@ -60,6 +60,8 @@ class Keeper:
         # By the MAC address of the VIP, while packets go to several members:
         # the Recorder, for how long a connection may be silent, the bridge.
         self._recorders = {}
+        # How many flows the cache had when it was read last.
+        self._cached = 0
         self._lock = threading.Lock()
         self._stopping = threading.Event()
 
@@ -172,9 +174,12 @@ class Keeper:
             pause = _IDLE_PAUSE
             try:
                 if self._recorders:
+                    began = time.monotonic()
                     self.read_caches(time.time())
+                    # On a busy node it takes seconds.
                     pause = max(_IDLE_PAUSE,
-                                _OFTEN * self._bridges.get_max_idle())
+                                _OFTEN * self._bridges.get_max_idle() -
+                                (time.monotonic() - began))
             except exceptions.VswitchUnavailable as e:
                 LOG.info('Connections are not found in the cache: %s', e)
                 self._miss()
@@ -200,8 +205,10 @@ class Keeper:
                          if mac in (None, each)}
             if not recorders:
                 return
+            began = time.monotonic()
             seen = self._read_cache(next(iter(recorders))
                                     if len(recorders) == 1 else None)
+            took = time.monotonic() - began
             found = collections.defaultdict(list)
             for one in recorder.read(seen or ()):
                 found[one.vip].append(one)
@@ -209,7 +216,7 @@ class Keeper:
                 if seen is None:
                     known.miss()
                 else:
-                    known.note(found[each], now, timeout)
+                    known.note(found[each], now, timeout, took)
 
     def _read_cache(self, mac=None):
         """Return flows of the cache; None if they cannot be read.
@@ -218,8 +225,11 @@ class Keeper:
         """
         try:
             load = self._ofctl.read_load()
-            if load.cached > min(MAX_CACHED, load.cache_limit):
-                # It has no complete list then.
+            before, self._cached = self._cached, load.cached
+            if max(before, load.cached) > min(MAX_CACHED, load.cache_limit):
+                # It has no complete list then: above its limit, which it
+                # lowers when it is busy, Open vSwitch forgets what has had no
+                # packet for a tenth of a second, and is below it again.
                 return None
             return self._ofctl.get_cache(self._options.datapath_type, mac)
         except exceptions.VswitchUnavailable as e:

@@ -226,14 +226,18 @@ class Recorder:
         self.known_since = math.inf
 
     def note(self, seen: abc.Collection[Seen], now: float,
-             timeout: float) -> None:
+             timeout: float, took: float = 0.0) -> None:
         """Note what the cache has.
 
         :param seen: of this VIP.
-        :param now: seconds since the epoch.
+        :param now: seconds since the epoch, when it began to be read.
         :param timeout: seconds for which a connection may be silent.
+        :param took: seconds that reading it took.
         """
-        if now - self._read_at > self._idle or self.known_since > now:
+        # A packet that came just after the last reading had begun may have
+        # been missed by it, and its flow may end before this one does.
+        if (now + took - self._read_at > self._idle or
+                self.known_since > now):
             self.known_since = now
         self._read_at = now
         are_told = now - self._changed_at > self._idle + _LATE

@@ -612,7 +612,7 @@ class TestOpenVSwitch(base.BaseTestCase):
         # Something was missed meanwhile.
         self.vswitch.keeper.read_caches(1100)
         self.assertFalse(self.vswitch.is_due(document, self.state, end))
-        for now in range(1110, end + 90, 10):
+        for now in range(1109, end + 90, 9):
             self.vswitch.keeper.read_caches(now)
         self.assertFalse(self.vswitch.is_due(document, self.state, end + 84))
         self.assertTrue(self.vswitch.is_due(document, self.state, end + 85))
@@ -644,6 +644,12 @@ class TestOpenVSwitch(base.BaseTestCase):
                                                  99999))
             self.flows.load = ofctl.Load(100, 20, 200000)
         self.vswitch.keeper.read_caches(1015)
+        # It had more flows than this a moment ago, and so has lost some.
+        self.flows.load = ofctl.Load(100, 5, 15)
+        self.vswitch.keeper.read_caches(1016)
+        self.assertFalse(self.vswitch.is_due(document, self.state, 99999))
+        self.vswitch.keeper.read_caches(1017)
+        self.assertTrue(self.vswitch.is_due(document, self.state, 99999))
         self.patch(self.flows, 'read_load', self.refuse)
         self.vswitch.keeper.read_caches(1020)
         self.assertFalse(self.vswitch.is_due(document, self.state, 99999))

@@ -102,9 +102,9 @@ class TestRecorder(base.BaseTestCase):
         self.now = 1000.0
         self.recorder = recorder.Recorder(10, 100, self.now)
 
-    def note(self, *lines, after=5):
+    def note(self, *lines, after=5, took=0.0):
         self.now += after
-        self.recorder.note(read(*lines), self.now, TIMEOUT)
+        self.recorder.note(read(*lines), self.now, TIMEOUT, took)
 
     def find(self, current_only=True, living=LIVING):
         return {pin.key: pin.macs for pin in self.recorder.find_pins(
@@ -188,6 +188,11 @@ class TestRecorder(base.BaseTestCase):
         self.assertEqual(1005, self.recorder.known_since)
         self.note(after=11)
         self.assertEqual(1026, self.recorder.known_since)
+        # What had a packet just after reading began may be gone.
+        self.note(after=7, took=4)
+        self.assertEqual(1033, self.recorder.known_since)
+        self.note(after=7, took=3)
+        self.assertEqual(1033, self.recorder.known_since)
         self.recorder.miss()
         self.assertEqual(math.inf, self.recorder.known_since)
         self.recorder.change([], 1030)
