@@ -107,8 +107,11 @@ def read(engine):
             _count_one('failing', _CLUSTER, stays,
                        active < _CLUSTER.c.min_size),
             _count_one('unreachable', _CLUSTER, stays, ~answers),
-            _count('members_by_health', _MEMBER, _MEMBER.c.health,
-                   _MEMBER.c.health.is_not(None)),
+            # Nothing is recorded of one that was well all the time.
+            _count('members_by_health', _MEMBER, sa.func.coalesce(
+                _MEMBER.c.health, member_repo.HEALTHY), sa.or_(
+                    _MEMBER.c.health.is_not(None), _MEMBER.c.state.in_(
+                        (member_repo.ACTIVE, member_repo.STANDBY)))),
             _count('orders', _MEMBER, _MEMBER.c.ordered,
                    _MEMBER.c.ordered.is_not(None)),
             _count_one('without_standby', _CLUSTER, stays,

@@ -151,7 +151,8 @@ class ClusterFiguresCases(base.DatabaseTestCase):
             'cluster_members': {'ACTIVE': 6}, 'distributors': {'ONLINE': 2},
             'clusters_below_desired_size': 0, 'clusters_below_min_size': 0,
             'clusters_unreachable': 0, 'distributor_vips_behind': 0,
-            **self.QUIET, 'distributor_active_vips': {'network1': 2}},
+            **self.QUIET, 'cluster_members_by_health': {'HEALTHY': 6},
+            'distributor_active_vips': {'network1': 2}},
             self.values())
 
     def assertValues(self, **expected):
@@ -213,7 +214,7 @@ class ClusterFiguresCases(base.DatabaseTestCase):
                               'DRAINING')
         distributor_repo.drain(self.engine, self.distributors[0].id)
         self.assertValues(
-            cluster_members_by_health={'HEALTHY': 1, 'SUSPECT': 1, 'DEAD': 1},
+            cluster_members_by_health={'HEALTHY': 4, 'SUSPECT': 1, 'DEAD': 1},
             cluster_orders={'DRAIN': 1, 'REPLACE': 2},
             clusters_without_standby=1, cluster_connections_draining=7,
             distributors_drained=1)
