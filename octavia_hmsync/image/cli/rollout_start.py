@@ -106,7 +106,7 @@ class Starter(base.DatabaseMixin, base.Lister):
                       if left_out else '')
             raise exceptions.NotPossible(
                 f'{_describe_nothing(settings)}{others}: see "octavia-hmsync '
-                f'image list".')
+                f'{"host" if settings.cause == "HOST" else "image"} list".')
         if found:
             self._tell_time(engine, settings, found, rollout_commands
                             .count_at_once(conf, engine))

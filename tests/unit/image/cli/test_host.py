@@ -4,6 +4,7 @@
 
 import datetime
 import json
+import types
 from unittest import mock
 
 from octavia_hmsync import compute
@@ -125,7 +126,8 @@ class TestHosts(HostTestCase):
             self.assertFails(words, 'host', 'drain', host)
         self.on.clear()
         self.assertFails('No load balancer that a rollout could help has an '
-                         'amphora with host host1', 'host', 'drain', 'host1')
+                         'amphora with host host1: see "octavia-hmsync host '
+                         'list"', 'host', 'drain', 'host1')
         self.compute.list_hosts.return_value.pop(0)
         self.assertFails('have no place to go to', 'host', 'drain', 'host1')
         self.compute.list_hosts.side_effect = exceptions.CloudUnavailable(
@@ -179,6 +181,25 @@ class TestCauses(HostTestCase):
                          '--flavor', 'gold')
         self.assertFails('There is no flavor silver', 'image', 'rollout',
                          'start', '--flavor', 'silver')
+
+    def test_network(self):
+        """By its name; Neutron tells whose ports are in it."""
+        networks = {'old': types.SimpleNamespace(id='net1')}
+        port = types.SimpleNamespace(device_id=self.amphora_id)
+        self.connect.return_value = types.SimpleNamespace(
+            network=types.SimpleNamespace(
+                find_network=networks.get, ports=lambda network_id: [
+                    port] if network_id == 'net1' else []))
+        self.assertEqual([self.there],
+                         self.start_plan('--from-network', 'old'))
+        self.assertFails('There is no network other', 'image', 'rollout',
+                         'start', '--from-network', 'other')
+
+    def test_network_that_cannot_be_told(self):
+        self.connect.side_effect = exceptions.CloudUnavailable(
+            'Neutron does not answer.')
+        self.assertFails('Neutron does not answer.', 'image', 'rollout',
+                         'start', '--from-network', 'old')
 
     def test_two_at_once(self):
         code, _out, err = self.run_command(
