@@ -161,12 +161,13 @@ class TestFiles(base.TestCase):
     def test_expired(self):
         for name, option in ((AGENTS, 'ca_certificate'),
                              (CONTROLLERS, 'client_cert')):
-            for days, severity in ((31, FAILURE), (-1, FAILURE)):
+            for days, severity in ((certificates.DAYS + 1, FAILURE),
+                                   (-1, FAILURE)):
                 with self.at(days):
                     self.assertFound(severity, self.check(name), option)
 
     def test_ends_soon(self):
-        with self.at(29.5):
+        with self.at(certificates.DAYS - 0.5):
             self.assertFound(WARNING, self.check(AGENTS), 'ends at')
             self.assertFound(SUCCESS, self.check(CONTROLLERS))
 

@@ -37,13 +37,13 @@ class TestSettings(base.TestCase):
     def test_metrics_at_a_name(self):
         self.assertFound(
             '[hmsync] health_manager_metrics_address = controller1:9180 is '
-            'no address: write IPV4:PORT',
+            'not an address: write IPV4:PORT',
             hmsync={'health_manager_metrics_address': 'controller1:9180'})
 
     def test_metrics_at_an_address_of_another_host(self):
         self.assertFound(
-            '[hmsync] house_keeping_metrics_address = 192.0.2.1:9180 is no '
-            'address of this host',
+            '[hmsync] house_keeping_metrics_address = 192.0.2.1:9180 is not '
+            'an address of this host',
             hmsync={'house_keeping_metrics_address': '192.0.2.1:9180'})
 
     def test_metrics_of_both_at_one_address(self):

@@ -12,6 +12,7 @@ from octavia_hmsync.services.checks import agents
 from octavia_hmsync.services.checks import result
 from octavia_hmsync.services.checks import run
 from tests.cloud import ailing
+from tests.cloud import certificates
 from tests.cloud import network
 from tests.unit.services.cli import test_upgrade
 
@@ -64,7 +65,8 @@ class TestAgents(test_upgrade.CheckTestCase):
     def test_certificate_that_ends_soon(self):
         self.add_agent()
         time = self.useFixture(fixture.TimeFixture())
-        time.advance_time_delta(datetime.timedelta(days=20))
+        time.advance_time_delta(datetime.timedelta(
+            days=certificates.DAYS - 10))
         self.assertWarns('and no agent can be reached after that: renew it',
                          self.agents())
 
