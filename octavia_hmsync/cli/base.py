@@ -219,6 +219,8 @@ class ListCommand(DatabaseMixin, plain.Lister):
     METAVAR = '<id>'
     # The default of --limit.
     LIMIT: int | None = None
+    # See load_configuration().
+    WITH_OCTAVIA = False
 
     def get_parser(self, prog_name):
         """Add --long, --limit and --marker."""
@@ -230,7 +232,7 @@ class ListCommand(DatabaseMixin, plain.Lister):
 
     def take_action(self, parsed_args):
         """Return the columns and rows that are wanted."""
-        conf, engine = self.open_database()
+        conf, engine = self.open_database(with_octavia=self.WITH_OCTAVIA)
         return self.choose(parsed_args, take_page(
             self.read(conf, engine, parsed_args), parsed_args))
 

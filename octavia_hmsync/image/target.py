@@ -49,10 +49,15 @@ def get_tag(flavor_data, default):
     :param default: the tag if the flavor has none.
     :returns: a tag; None if the flavor cannot be read.
     """
+    return get_from_flavor(flavor_data, compat.AMP_IMAGE_TAG, default)
+
+
+def get_from_flavor(flavor_data, key, default):
+    """Return a value of a flavor of Octavia, as get_tag() does."""
     if flavor_data is None:
         return default
     try:
-        return json.loads(flavor_data).get(compat.AMP_IMAGE_TAG, default)
+        return json.loads(flavor_data).get(key, default)
     except (ValueError, AttributeError):
         return None
 

@@ -3,13 +3,14 @@
 """Which amphorae a replacement or a rollout is for, by what services tell."""
 
 import functools
-import json
 
 from octavia_hmsync import cloud
+from octavia_hmsync import compat
 from octavia_hmsync import compute
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import causes
 from octavia_hmsync.image.db import inventory as inventory_repo
+from octavia_hmsync.image import target
 
 
 def get_cause(order):
@@ -80,15 +81,12 @@ class Selection:
                         network_id=self.cause.value)} - {None, ''}
 
     def _read_flavor(self):
-        for row in inventory_repo.get_flavors(self._engine):
-            if row.id == self.cause.value:
-                try:
-                    return json.loads(row.flavor_data).get(
-                        'compute_flavor',
-                        self._conf.controller_worker.amp_flavor_id)
-                except (ValueError, AttributeError):
-                    return None
-        return None
+        return next((
+            target.get_from_flavor(
+                row.flavor_data, compat.COMPUTE_FLAVOR,
+                self._conf.controller_worker.amp_flavor_id)
+            for row in inventory_repo.get_flavors(self._engine)
+            if row.id == self.cause.value), None)
 
 
 def why_not(conf, cause):

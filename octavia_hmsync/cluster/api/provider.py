@@ -65,8 +65,10 @@ def _refusing():
 def _check_manager(flavor):
     """Refuse a manager that is gone since the flavor was made, or unknown."""
     name = flavor.get(flavors.MANAGER)
+    if name is None:
+        return
     names = managers.get_names()
-    if name is not None and name not in names:
+    if name not in names:
         raise _refuse(f'{flavors.MANAGER} is {name}, and must be one of '
                       f'{", ".join(names)}')
 

@@ -211,8 +211,11 @@ class SetCluster(base.Change, command.Command):
 
 def _find_missing_manager(changes):
     """Return why a cluster cannot have another manager, or None."""
-    name, names = changes.get('cluster_type'), managers.get_names()
-    if name is None or name in names:
+    name = changes.get('cluster_type')
+    if name is None:
+        return None
+    names = managers.get_names()
+    if name in names:
         return None
     return (f'no cluster manager "{name}" is installed on this host, which '
             f'has {", ".join(names)}')

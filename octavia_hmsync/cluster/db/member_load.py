@@ -121,6 +121,8 @@ def record(engine, measured):
     :returns: the number of members whose load was recorded; less where
               another process has just done it, or a member is gone.
     """
+    if not measured:
+        return 0
     try:
         with engine.begin() as connection:
             return _write(connection, measured)

@@ -13,6 +13,7 @@ import time
 from oslo_log import log as logging
 
 from octavia_hmsync.cluster.db import due as due_repo
+from octavia_hmsync.cluster.db import member_load as load_repo
 from octavia_hmsync.cluster.distribution import distribution
 from octavia_hmsync.cluster.keeping import upkeep
 from octavia_hmsync.cluster.keeping import urgency
@@ -130,7 +131,8 @@ class ClusterKeeper:
         if self._context.claims.stopping.is_set():
             return
         if self._followers:
-            load.measure(self._context.engine, self._followers)
+            load_repo.record(self._context.engine, load.find_measured(
+                load_repo.scan(self._context.engine, self._followers)))
         orphans = due_repo.get_orphans(self._context.engine, _ORPHAN_AGE)
         self._hopeless &= {orphan.id for orphan in orphans}
         for orphan in orphans:

@@ -48,8 +48,8 @@ _PROPERTIES = {
         'type': 'string',
         'minLength': 1,
         'maxLength': 64,
-        'description': 'The cluster manager that decides for it, one of '
-                       'those that are installed.',
+        'description': 'The name of an installed cluster manager, which '
+                       'decides for it.',
     },
     **{key: provider.FLAVOR_PROPERTIES[key] for key in KEPT},
 }

@@ -2,6 +2,7 @@
 
 """Rates, from what the heartbeats of an amphora have counted."""
 
+from collections.abc import Iterable
 import dataclasses
 
 from octavia_hmsync.cluster.db import member_load as load_repo
@@ -46,13 +47,8 @@ def find_rates(before: load_repo.Counted | None,
     return Rates(connections / seconds, traffic / seconds)
 
 
-def measure(engine, managers):
-    """Record the load of the members of some clusters.
-
-    :param managers: of the clusters that these managers decide for.
-    :returns: the number of members whose load was recorded.
-    """
-    due = [(each, find_rates(each.before, each.now))
-           for each in load_repo.scan(engine, managers)
-           if is_due(each.before, each.now)]
-    return load_repo.record(engine, due) if due else 0
+def find_measured(sums: Iterable[load_repo.Sum]
+                  ) -> list[tuple[load_repo.Sum, Rates | None]]:
+    """Return what is to be recorded now, with its rates."""
+    return [(each, find_rates(each.before, each.now)) for each in sums
+            if is_due(each.before, each.now)]

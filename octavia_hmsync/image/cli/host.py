@@ -19,11 +19,7 @@ class ListHosts(base.ListCommand):
     COLUMNS = ('name', 'status', 'amphorae', 'loadbalancers', 'only_here')
     LONG_COLUMNS = ('zone', 'reason')
     METAVAR = '<host>'
-
-    def take_action(self, parsed_args):
-        conf, engine = self.open_database(with_octavia=True)
-        return self.choose(parsed_args, base.take_page(
-            self.read(conf, engine, parsed_args), parsed_args))
+    WITH_OCTAVIA = True
 
     def read(self, conf, engine, _parsed_args):
         from octavia_hmsync import compute
@@ -76,9 +72,10 @@ class DrainHost(rollout_start.Starter):
         selection.add_only(parser)
         return parser
 
+    def _read_cause(self, _conf, _engine, parsed_args):
+        from octavia_hmsync.image import causes
+
+        return causes.Cause(causes.Kind.HOST, parsed_args.host)
+
     def take_action(self, parsed_args):
-        parsed_args.from_host = parsed_args.host
-        for other in ('from_zone', 'from_network', 'flavor',
-                      'certificate_ends_within'):
-            setattr(parsed_args, other, None)
         return self.start_selected(parsed_args)

@@ -71,14 +71,20 @@ class Starter(base.DatabaseMixin, base.Lister):
         """Start a rollout with the settings and the cause of options."""
         conf, engine = self.open_database(with_octavia=True)
         opts = conf[image_conf.GROUP]
-        settings = selection.read(conf, engine, parsed_args, get_settings(
-            parsed_args, rollout_repo.Settings(
-                mode=rollout_repo.REPLACE,
-                **{name: opts[f'rollout_{name}'] for name in SETTINGS})))
+        cause = self._read_cause(conf, engine, parsed_args)
+        settings = get_settings(parsed_args, rollout_repo.Settings(
+            mode=rollout_repo.REPLACE,
+            **{name: opts[f'rollout_{name}'] for name in SETTINGS},
+            cause=str(cause.kind), cause_value=cause.value,
+            only=selection.read_only(conf, engine, parsed_args)))
         check_that_none_is_active(engine)
-        _check_place(conf, settings)
+        _check_place(conf, cause)
         return self.start(conf, engine, settings, parsed_args,
                           target.Targets(conf))
+
+    def _read_cause(self, conf, engine, parsed_args):
+        """Return the Cause of start_selected()."""
+        raise NotImplementedError
 
     def start(self, conf, engine, settings, parsed_args, targets,
               undo_of=None):
@@ -181,14 +187,14 @@ class Starter(base.DatabaseMixin, base.Lister):
         return rollout_id
 
 
-def _check_place(conf, settings):
+def _check_place(conf, cause):
     """Refuse to begin while amphorae would come back to a place.
 
     :raises NotPossible: saying what to do.
     """
     from octavia_hmsync.image import whereabouts
 
-    problem = whereabouts.why_not(conf, whereabouts.get_cause(settings))
+    problem = whereabouts.why_not(conf, cause)
     if problem:
         raise exceptions.NotPossible(problem)
 
@@ -221,6 +227,9 @@ class StartRollout(Starter):
         parser = super().get_parser(prog_name)
         selection.add_arguments(parser)
         return parser
+
+    def _read_cause(self, conf, engine, parsed_args):
+        return selection.read_cause(conf, engine, parsed_args)
 
     def take_action(self, parsed_args):
         return self.start_selected(parsed_args)

@@ -2,7 +2,6 @@
 
 """Options that say which load balancers a rollout is for, and why."""
 
-import dataclasses
 import datetime
 
 from oslo_utils import timeutils
@@ -47,20 +46,12 @@ def add_only(parser):
                         help='only this one (name or id); may be repeated')
 
 
-def read(conf, engine, parsed_args, settings):
-    """Return settings of a rollout with what these options say.
+def read_only(conf, engine, parsed_args):
+    """Return which load balancers a rollout is only for, as text.
 
     :raises NotPossible: if something that is named is not there.
     :raises CloudUnavailable, CloudRefused: if that cannot be told.
     """
-    kind, value = _read_cause(conf, engine, parsed_args)
-    return dataclasses.replace(
-        settings, cause=str(kind), cause_value=value,
-        only=read_only(conf, engine, parsed_args))
-
-
-def read_only(conf, engine, parsed_args):
-    """Return which load balancers a rollout is only for, as text."""
     # Imported late: it needs Octavia.
     from octavia_hmsync.image import causes
 
@@ -71,19 +62,20 @@ def read_only(conf, engine, parsed_args):
         load_balancers.find(engine, each) for each in ids}))).to_text()
 
 
-def _read_cause(conf, engine, parsed_args):
+def read_cause(conf, engine, parsed_args):
+    """Return why amphorae are replaced, a Cause; raises as read_only()."""
     from octavia_hmsync.image import causes
 
     if parsed_args.from_host is not None:
-        return causes.Kind.HOST, parsed_args.from_host
+        return causes.Cause(causes.Kind.HOST, parsed_args.from_host)
     if parsed_args.from_zone is not None:
-        return causes.Kind.ZONE, parsed_args.from_zone
+        return causes.Cause(causes.Kind.ZONE, parsed_args.from_zone)
     if parsed_args.from_network is not None:
-        return causes.Kind.NETWORK, _find_network(conf,
-                                                  parsed_args.from_network)
+        return causes.Cause(causes.Kind.NETWORK, _find_network(
+            conf, parsed_args.from_network))
     if parsed_args.flavor is not None:
-        return causes.Kind.FLAVOR, selectors.find_flavor(
-            conf, engine, parsed_args.flavor)[0]
+        return causes.Cause(causes.Kind.FLAVOR, selectors.find_flavor(
+            conf, engine, parsed_args.flavor)[0])
     if parsed_args.certificate_ends_within is not None:
         seconds = parsed_args.certificate_ends_within * _DAY
         validity = conf.certificates.cert_validity_time
@@ -94,8 +86,9 @@ def _read_cause(conf, engine, parsed_args):
                 f'be replaced again: give --certificate-ends-within fewer '
                 f'days.')
         ends = timeutils.utcnow() + datetime.timedelta(seconds=seconds)
-        return causes.Kind.CERTIFICATE, ends.isoformat(timespec='seconds')
-    return causes.Kind.IMAGE, None
+        return causes.Cause(causes.Kind.CERTIFICATE,
+                            ends.isoformat(timespec='seconds'))
+    return causes.Cause()
 
 
 def _find_network(conf, name):

@@ -57,7 +57,8 @@ class LoadCases(base.DatabaseTestCase):
                 for _ in range(2)]})
 
     def measure(self):
-        return load.measure(self.engine, [FOLLOWER])
+        return load_repo.record(self.engine, load.find_measured(
+            load_repo.scan(self.engine, [FOLLOWER])))
 
     def get(self, cluster_id=CLUSTER):
         return {member_id: (one.connections, one.connection_rate,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import sqlalchemy as sa
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member_load as load_repo
 from octavia_hmsync.cluster.managers import base as managers_base
 from octavia_hmsync.cluster.managers import installed as managers
 from octavia_hmsync.cluster.rules import load as load_rules
@@ -127,7 +128,8 @@ class TestRows(test_upkeep.ManagedTestCase):
         with self.engine.begin() as connection:
             connection.execute(sa.update(table).values(
                 heard_at=heard_at - datetime.timedelta(seconds=20)))
-        return load_rules.measure(self.engine, [NAME])
+        return load_repo.record(self.engine, load_rules.find_measured(
+            load_repo.scan(self.engine, [NAME])))
 
     def sizes(self):
         found = cluster_repo.get(self.engine, self.cluster_id)
