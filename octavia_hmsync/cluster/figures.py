@@ -49,7 +49,6 @@ class Figures:
     And one more where distributors are asked.
 
     :param ask: asks distributors, as traffic.ask(), without arguments.
-    :param clock: a monotonic clock, seconds.
     """
 
     def __init__(self, engine, ask, clock=time.monotonic):
@@ -58,7 +57,6 @@ class Figures:
         self._sent, self._sent_until = [], 0
 
     def read(self):
-        """Return the figures, a list of metrics."""
         found = figures_repo.read(self._engine)
         return [
             _gauge_by('status', 'clusters', 'Load balancers that have a '

@@ -27,20 +27,13 @@ NOT_WHOLE = 'NOT_WHOLE'
 
 
 def is_going(member):
-    """Tell whether a member is leaving, or has never served.
-
-    :param member: a cluster.db.member.Member.
-    """
+    """Tell whether a member is leaving, or has never served."""
     return member.state in (member_repo.BUILDING, member_repo.FAILED) or (
         member.state == member_repo.DRAINING and member.slot is None)
 
 
 def is_whole(cluster, members):
-    """Tell whether no member is missing, except by an operator's order.
-
-    :param cluster: a cluster.Cluster.
-    :param members: its members.
-    """
+    """Tell whether no member is missing, except by an operator's order."""
     there = [member for member in members if member.slot is not None and (
         member.state == member_repo.ACTIVE or
         member.ordered == member_repo.DRAIN)]
@@ -50,7 +43,6 @@ def is_whole(cluster, members):
 def find_newest(members, made, since):
     """Return the member that was built last; None if there is none.
 
-    :param members: of the cluster.
     :param made: ids of amphorae that are known already.
     :param since: only members that were made after this time count.
     """
@@ -135,10 +127,7 @@ class Ordered(attempt.Attempt):
                      not is_going(member)), None)
 
     def _follow(self):
-        """Wait until another amphora is in its place, and proven to serve.
-
-        :returns: an Outcome.
-        """
+        """Wait until another amphora is in its place, and proven to serve."""
         timeout = self._work.options.failover_timeout
         deadline = time.monotonic() + timeout
         while True:

@@ -23,10 +23,7 @@ INTERVAL = 0.5
 
 
 def make_claims(engine, host, clock=time.monotonic):
-    """Return the claims of this process on clusters.
-
-    :param host: the name of this controller.
-    """
+    """Return the claims of this process on clusters."""
     def is_unwanted(cluster_id):
         found = cluster_repo.get(engine, cluster_id)
         return (found is None or
@@ -37,11 +34,7 @@ def make_claims(engine, host, clock=time.monotonic):
 
 
 class Context:
-    """What works on clusters in this process has in common.
-
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    """
+    """What works on clusters in this process has in common."""
 
     def __init__(self, conf, engine):
         self.conf = conf
@@ -76,9 +69,6 @@ def get_context():
 class Work:
     """A cluster that this process has claimed.
 
-    :param context: a Context.
-    :param cluster_id: which.
-    :param owner: who has claimed it.
     :param is_deletion: whether it is to be deleted.
     """
 
@@ -132,17 +122,13 @@ class Work:
         self._held.release()
 
     def read(self):
-        """Return the Cluster.
-
-        :raises Lost: if it is gone.
-        """
+        """Return the Cluster; raise Lost if it is gone."""
         found = cluster_repo.get(self.engine, self.cluster_id)
         if found is None:
             raise exceptions.Lost
         return found
 
     def read_members(self):
-        """Return all Members of the cluster."""
         return member_repo.get_of_cluster(self.engine, self.cluster_id)
 
     def get_load_balancer(self):

@@ -47,8 +47,6 @@ def create_app(vips: vips_.Vips, restorer: restore.Restorer,
                ) -> flask.Flask:
     """Make the application.
 
-    :param results: the results of probes of the VIPs' members.
-    :param host: name of the node.
     :param allowed_clients: common names of certificates, in lower case; any
                             that TLS accepts if empty.
     :param get_expiry: tells when certificates end, see tls.read_expiry().

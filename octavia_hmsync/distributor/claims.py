@@ -77,7 +77,6 @@ class Claims:
         """Take a frame, which may be anything.
 
         :param frame: from any sender in the network of the VIP.
-        :param document: of the VIP.
         :param now: seconds of any clock.
         """
         claim = read_claim(frame)
@@ -112,8 +111,5 @@ class Claims:
                     self._vip_id, whose, address, advice)
 
     def holds(self, mac: str | None, now: float) -> bool:
-        """Tell whether a member has claimed an address recently.
-
-        :param now: seconds of the same clock.
-        """
+        """Tell whether a member has claimed an address recently."""
         return mac in self._heard and now - self._heard[mac] <= _HELD

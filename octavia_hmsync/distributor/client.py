@@ -41,7 +41,6 @@ _DETAIL = 300
 def check_url(url: str) -> str:
     """Return a checked URL of a distributor.
 
-    :param url: from the configuration.
     :raises InvalidConfiguration: if it is not the URL of a distributor.
     """
     try:
@@ -181,7 +180,6 @@ class Client:
         it does not know them.
 
         :param vip_id: id of the cluster.
-        :param document: a Document.
         :returns: whether it was not in force before.
         """
         return bool(self._ask(
@@ -199,7 +197,6 @@ class Client:
     def put_transition(self, vip_id: str, transition: _Answer) -> bool:
         """Copy the active distributor's state to a standby.
 
-        :param vip_id: id of the cluster.
         :param transition: what get_transition() of the active one returned.
         :returns: whether it differed before.
         """
@@ -211,7 +208,6 @@ class Client:
     def delete_vip(self, vip_id: str, version: int | None = None) -> None:
         """Delete a VIP; repeating it does no harm.
 
-        :param vip_id: id of the cluster.
         :param version: version of the deletion. With it, a later document of
                         the same or a lower version is refused, and so is the
                         deletion if a document has a higher version.

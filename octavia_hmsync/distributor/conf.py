@@ -108,15 +108,12 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return the options for the sample configuration."""
     return [(GROUP, OPTS), *ovs_conf.list_opts()]
 
 
 def parse(args: list[str]) -> cfg.ConfigOpts:
     """Read the configuration file of this process, and no other one.
 
-    :param args: of the command line.
-    :returns: a parsed oslo.config object, with those of oslo.log.
     :raises InvalidConfiguration: if it cannot be used, in one line.
     """
     conf = cfg.ConfigOpts()
@@ -155,5 +152,4 @@ def _read_all(conf: cfg.ConfigOpts) -> None:
 
 
 def get_host(conf: cfg.ConfigOpts) -> str:
-    """Return the name of this node."""
     return conf[GROUP].host or socket.gethostname()

@@ -39,9 +39,7 @@ _PATTERNS = {schemas.UUID: 'a UUID in lower case',
 class Port:
     """The Neutron port of a distributor for one VIP.
 
-    :ivar id: of the port.
     :ivar mac: its MAC address, in lower case.
-    :ivar mtu: of its network.
     """
 
     id: str
@@ -54,7 +52,6 @@ class Member:
     """One amphora of the cluster, or the empty slot that it left.
 
     :ivar id: of the amphora.
-    :ivar slot: its number.
     :ivar peer_group: who shares its stick tables.
     :ivar mac: of its port, in lower case; may be None if DEAD.
     :ivar state: ACTIVE, DRAINING or DEAD.
@@ -73,7 +70,6 @@ class Peer:
 
     :ivar id: of the amphora.
     :ivar address: of its own, not of the VIP.
-    :ivar port: TCP.
     """
 
     id: str
@@ -103,12 +99,10 @@ class Document:
     Two of them are equal if they ask for the same: addresses and members are
     in order, however they were written.
 
-    :ivar version: of the list of members and all else.
     :ivar active: whether it answers for the addresses.
     :ivar algorithm: HASH.
     :ivar affinity: FLOW or SOURCE_IP.
     :ivar addresses: of the VIP, IPv4 before IPv6.
-    :ivar port: of this distributor.
     :ivar pin_timeout: seconds.
     :ivar members: by slot.
     :ivar partners: MAC addresses of the ports of other distributors for it,
@@ -150,7 +144,6 @@ def parse(raw: object) -> Document:
     """Read a document.
 
     :param raw: what was JSON.
-    :returns: a Document.
     :raises InvalidDocument: if it is none; with the field and the reason, in
                              one line.
     """
@@ -191,10 +184,7 @@ def check_vip_id(vip_id: object) -> str:
 
 
 def check_version(version: object) -> int:
-    """Return a version, if it is one.
-
-    :raises InvalidDocument: if it is none.
-    """
+    """Return a version, if it is one; raise InvalidDocument if it is none."""
     _check(_VERSION, version, 'version')
     return typing.cast(int, version)
 
@@ -202,7 +192,6 @@ def check_version(version: object) -> int:
 def check_transition(raw: object) -> dict[str, typing.Any]:
     """Return a transition, if it is one.
 
-    :param raw: what was JSON, as schemas.TRANSITION has it.
     :raises InvalidDocument: if it is none.
     """
     _check(_TRANSITION, raw, 'the transition')
@@ -215,8 +204,6 @@ def is_due(document: Document, in_force: Document | None) -> bool:
     How members are probed changes nothing for anybody's traffic: a document
     of the same version may tell it, and one that does not takes nothing back.
 
-    :param document: the one that came.
-    :param in_force: the one that is there, or None.
     :returns: False if it is in force already.
     :raises VersionConflict: if it is not newer than what is in force.
     """

@@ -37,7 +37,6 @@ class Own:
 def adapt(document: doc.Document, own: Own | None) -> doc.Document:
     """Return the document to put in force.
 
-    :param document: from a controller.
     :param own: own decisions; they are ignored if for another version.
     """
     if own is None or own.version != document.version:
@@ -56,7 +55,6 @@ def choose_left_out(members: abc.Iterable[doc.Member],
                     now: float) -> frozenset[str]:
     """Return the ids of members that get no new connections.
 
-    :param members: of the document.
     :param states: {id: (UP or DOWN, since when)}, of observed members.
     :param before: ids of the members that get none at present.
     :param told_at: when a controller last said something.

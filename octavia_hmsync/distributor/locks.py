@@ -8,8 +8,6 @@ import typing
 
 
 class Locks:
-    """Locks by name."""
-
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._locks: dict[str, tuple[threading.Lock, int]] = {}

@@ -38,7 +38,6 @@ class Call:
 
     :ivar first: the SYN.
     :ivar is_taken: whether its system has received the data for haproxy.
-    :ivar is_done: whether it is over.
     :ivar is_answered: whether haproxy has sent anything.
     """
 
@@ -49,10 +48,7 @@ class Call:
     repeats: int = 0
 
     def take(self, answer: probe_frames.Segment) -> list[bytes]:
-        """Take a segment from the member.
-
-        :returns: the frames to send to it.
-        """
+        """Take a segment from the member; return the frames to send to it."""
         said = self.first.sequence + 1
         heard = said + len(HELLO)
         if self.is_done or (
@@ -94,10 +90,8 @@ class _Called:
 
     :ivar due: when it is called next.
     :ivar call: the Call, if one is in progress.
-    :ivar begun: when.
     :ivar waited: seconds for which it could have been heard.
     :ivar counted: up to when.
-    :ivar is_hung: whether it hangs.
     :ivar hits: how often it has answered since.
     """
 

@@ -24,13 +24,8 @@ FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 class Segment:
     """A TCP segment with its frame.
 
-    :ivar source_mac: of the sender.
-    :ivar target_mac: of the receiver.
     :ivar source: IP address of the sender, text.
     :ivar target: IP address of the receiver, text.
-    :ivar source_port: TCP.
-    :ivar target_port: TCP.
-    :ivar sequence: of the sender.
     :ivar acknowledged: the next sequence that the sender expects.
     :ivar flags: FIN, SYN, RST, PSH, ACK.
     :ivar payload: the received part of the payload.

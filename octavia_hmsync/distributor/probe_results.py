@@ -27,8 +27,6 @@ _SLICE = 0.5
 class Result:
     """The state of the front end of a member.
 
-    :ivar vip_id: id of the VIP.
-    :ivar member_id: id of the member.
     :ivar state: UP, DOWN, UNKNOWN, or GONE if it is not probed any more.
     :ivar error: what is wrong, or None.
     :ivar since: when it got that state, in seconds since the epoch.

@@ -55,7 +55,6 @@ class Verdict:
 def judge(before: Verdict, error: str | None, misses: int) -> Verdict:
     """Return the judgement of a member after one more probe.
 
-    :param before: the judgement so far.
     :param error: what was wrong; None if it answered. A FULL member counts
                   as UP: without it the others would have even more to do.
     :param misses: after how many misses in a row it is DOWN.

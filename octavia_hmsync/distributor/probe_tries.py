@@ -14,10 +14,7 @@ from octavia_hmsync.distributor import probe_rules
 class Try:
     """A probe of one member, in progress.
 
-    :ivar member: its document.Member.
-    :ivar pair: the addresses, a document.ProbePair.
     :ivar mac: MAC address of the distributor.
-    :ivar port: the port to probe.
     :ivar own_port: source port of the SYN; an ACK comes from the next one.
     :ivar sequence: a secret that only this member gets.
     :ivar number: another secret, for an ACK outside of any connection, or

@@ -56,7 +56,6 @@ class _Round:
     """Probes in progress.
 
     :ivar tries: by MAC address.
-    :ivar begun: when.
     :ivar mark: what Open vSwitch was asked to report, if it was.
     """
 
@@ -68,7 +67,6 @@ class _Round:
 class ProbedVip:
     """A VIP whose members are probed. For one thread only.
 
-    :param results: records the results, a probe_results.Results.
     :param interval: seconds between two rounds.
     :param misses: after how many in a row a member is DOWN.
     :param now: when it begins.
@@ -130,7 +128,6 @@ class ProbedVip:
     def follow(self, document: doc.Document, now: float) -> None:
         """Probe the members of this document from now on.
 
-        :param document: a Document.
         :param now: seconds of any clock.
         """
         if document is self._document:
@@ -219,7 +216,6 @@ class ProbedVip:
              may_begin: bool) -> None:
         """Do what is due.
 
-        :param now: seconds of any clock.
         :param dial: called with the id of the VIP for a line, if there is
                      none.
         :param may_begin: whether a round may begin: the data plane matches

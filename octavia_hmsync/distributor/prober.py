@@ -77,10 +77,8 @@ class Losses:
 class Prober:
     """Probes members, after start().
 
-    :param results: records the results, a probe_results.Results.
     :param interval: seconds between two probes of a member; 0 for no probes.
     :param misses: after how many in a row without an answer one is DOWN.
-    :param clock: seconds.
     :param patience: seconds without any answer after which a haproxy hangs;
                      0 to ask no haproxy.
     """

@@ -52,9 +52,7 @@ class Health:
 class Restorer:
     """A thread that checks again and again.
 
-    :param vips: the Vips.
     :param interval: seconds between two rounds.
-    :param clock: seconds.
     """
 
     def __init__(self, vips: vips_.Vips, interval: float,
@@ -72,7 +70,6 @@ class Restorer:
             target=self._run, name='restorer', daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self, timeout: float) -> None:

@@ -85,7 +85,6 @@ class _Arbiter(arbiter.Arbiter):
 def find_backend(conf: cfg.ConfigOpts) -> abc.Callable[..., vips.Backend]:
     """Find the class that forwards packets.
 
-    :returns: its class, which takes conf.
     :raises InvalidConfiguration: if no backend has that name.
     """
     name = conf[distributor_conf.GROUP].backend
@@ -126,7 +125,6 @@ class Server(base.BaseApplication):
         super().__init__()
 
     def load_config(self) -> None:
-        """Configure gunicorn."""
         options = self._conf[distributor_conf.GROUP]
         host = options.bind_host
         settings = {

@@ -38,7 +38,6 @@ _LOCK_TIMEOUT = 30
 class Vip:
     """A VIP that is to be served.
 
-    :ivar document: its Document.
     :ivar transition: what the data plane remembers of it, a dict of JSON.
     :ivar has_left: whether another distributor answers for it, whatever the
                     document says.

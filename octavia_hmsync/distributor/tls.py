@@ -168,7 +168,6 @@ class Contexts:
         self.expiry = read_expiry(conf)
 
     def get(self) -> ssl.SSLContext:
-        """Return the context for a new connection."""
         return self._context
 
     def reload(self) -> None:

@@ -156,7 +156,6 @@ class Backend(typing.Protocol):
 class Summary:
     """One VIP in a list.
 
-    :ivar id: of the VIP.
     :ivar document: None for a stray: of it the node has flows alone.
     :ivar is_in_force: whether the data plane does what the document says.
     :ivar error: why not, if that is known.
@@ -174,9 +173,7 @@ class Summary:
 class Vips:
     """The VIPs of a distributor. Threads may share it.
 
-    :param kept: the Store.
     :param backend: the data plane.
-    :param clock: seconds since the epoch.
     :raises StoreFailed: if nothing can be read.
     """
 
@@ -203,8 +200,6 @@ class Vips:
     def put(self, vip_id: str, document: doc.Document) -> bool:
         """Put a document in force. Again, it does nothing.
 
-        :param vip_id: id of the VIP.
-        :param document: its Document.
         :returns: whether it was not in force before.
         :raises VersionConflict: if it is not newer than what is there.
         :raises VswitchUnavailable: if it is remembered, but not in force.
@@ -343,7 +338,6 @@ class Vips:
     def delete(self, vip_id: str, version: int | None = None) -> bool:
         """Forget a VIP, and remove all there is of it. Again does nothing.
 
-        :param vip_id: id of the VIP.
         :param version: that of the deletion, see Client.delete_vip().
         :returns: whether there was something.
         :raises VersionConflict, VswitchUnavailable, StoreFailed, VipBusy: as
@@ -382,10 +376,7 @@ class Vips:
             self._stray.discard(vip_id)
 
     def get(self, vip_id: str) -> Summary:
-        """Return one VIP.
-
-        :raises UnknownVip: if there is none.
-        """
+        """Return one VIP; raise UnknownVip if there is none."""
         with self._guard:
             summary = self._summarize(vip_id)
         if summary is None:

@@ -22,7 +22,6 @@ def is_enabled(conf):
 
 
 def get_defaults(conf):
-    """Return the sizes.Defaults of the options."""
     group = conf[cluster_conf.GROUP]
     return sizes.Defaults(
         desired_size=group.desired_size, min_size=group.min_size,

@@ -19,10 +19,7 @@ class Unsuitable(Exception):
 
 
 def check_network(network_driver, network_id):
-    """Check the network of a VIP.
-
-    :raises Unsuitable: with what to do.
-    """
+    """Check the network of a VIP; raise Unsuitable with what to do."""
     if not network_driver.get_network(network_id).port_security_enabled:
         raise Unsuitable(
             f'Port security is off in network {network_id}, where any port '
@@ -93,7 +90,6 @@ def check_overlay(network_driver, network_id):
 def check_routers(network_driver, network_id, subnet_ids):
     """Check that each subnet has a router, which answers for a VIP in OVN.
 
-    :param network_id: of the VIP.
     :param subnet_ids: of the VIP and the additional ones.
     :raises Unsuitable: with what to do.
     """
@@ -113,8 +109,6 @@ def check_not_distributed(network_driver, network_id, subnet_ids):
     Neutron tells a distributed router on each node that the VIP is at the
     port of an amphora, and agents drop what it sends to a distributor.
 
-    :param network_id: of the VIP.
-    :param subnet_ids: of the VIP and the additional ones.
     :raises Unsuitable: with what to do.
     """
     found = sorted(set(subnet_ids) & (provider.get_routed_subnets(
@@ -129,8 +123,6 @@ def check_not_distributed(network_driver, network_id, subnet_ids):
 def check_floating_ips(network_driver, network_id, subnet_ids):
     """Check that a VIP can get no floating IP, where OVN distributes these.
 
-    :param network_id: of the VIP.
-    :param subnet_ids: of the VIP and the additional ones.
     :raises Unsuitable: with what to do.
     """
     found = sorted(set(subnet_ids) & provider.get_subnets_with_gateway(

@@ -40,7 +40,6 @@ REFERENCE = 'reference'
 class New:
     """A cluster to add.
 
-    :param id: a new id.
     :param desired_size: number of members to have.
     :param min_size: with fewer members it is in ERROR.
     :param distributor: the name of the distributor driver.
@@ -48,8 +47,6 @@ class New:
     :param peer_group_size: number of members that share their stick tables.
     :param cooldown: seconds between two changes of its size.
     :param standby: number of further members that wait without a slot.
-    :param enabled: whether the load balancer is.
-    :param cluster_type: its manager.
     """
 
     id: str
@@ -154,7 +151,6 @@ def get_all(engine):
 
 
 def get_versions(engine):
-    """Return {id of a cluster: its version}."""
     with engine.connect() as connection:
         return {cluster_id: version for cluster_id, version in
                 connection.execute(
@@ -214,8 +210,6 @@ def touch(connection, cluster_id, *conditions, **values):
     Must come first in a transaction: no other transaction changes members or
     VIPs of the cluster until it commits.
 
-    :param connection: an SQLAlchemy connection, in a transaction.
-    :param conditions: further conditions for the row.
     :returns: False, without a change, if the cluster is gone.
     """
     return connection.execute(

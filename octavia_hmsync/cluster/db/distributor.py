@@ -53,7 +53,6 @@ class Distributor:
 
     @property
     def takes_vips(self):
-        """Whether it gets VIPs."""
         return self.enabled and not self.drained
 
 
@@ -104,7 +103,6 @@ def sync(engine, driver, wanted):
     A distributor that has left the option stays without new VIPs until it has
     none.
 
-    :param driver: the name of the distributor driver.
     :param wanted: {name: url}.
     :returns: all Distributors of the driver, by name; vips may be None if
               nothing changes.
@@ -163,7 +161,6 @@ def choose(engine, driver, number, without=()):
 
     ONLINE distributors come first, then distributors that were never asked.
 
-    :param driver: the name of the distributor driver.
     :param number: largest number of distributors.
     :param without: ids of distributors to leave out.
     """

@@ -32,11 +32,7 @@ class VIP:
     """A row with its distributor; times by the database's clock, UTC.
 
     :param distributor_name: the host of the distributor.
-    :param url: of its API.
     :param status: ONLINE or OFFLINE, of the distributor.
-    :param port_id: the port there, or None.
-    :param mac: of that port, or None.
-    :param mtu: of its network, or None.
     :param active: whether the distributor is to answer ARP.
     :param applied_version: the version in force there; None before the first,
                             0 if the distributor has lost it.
@@ -87,7 +83,6 @@ def get_of_cluster(engine, cluster_id):
 
 
 def get_of_distributor(engine, distributor_id):
-    """Return the VIPs on a distributor."""
     with engine.connect() as connection:
         return _read(connection, _TABLE.c.distributor_id == distributor_id)
 
@@ -242,7 +237,6 @@ def _tell_move(connection, vips, distributor_id):
     """Record the news that a VIP moved.
 
     :param vips: {id of the distributor: VIP}, as they were before.
-    :param distributor_id: the active distributor now.
     """
     before = next((vip for vip in vips.values() if vip.active), None)
     if before is not None:
@@ -257,7 +251,6 @@ def _tell_move(connection, vips, distributor_id):
 def record_applied(engine, vip_id, version, is_active=False):
     """Record which version is in force on a distributor.
 
-    :param version: of the cluster.
     :param is_active: whether the distributor answers ARP with it.
     :returns: False, without a change, if a newer version is recorded, or the
               VIP is gone.
@@ -304,7 +297,6 @@ def forget_active(engine, vip_id, version):
 def record_error(engine, vip_id, error, version=None):
     """Record why a distributor has no newer version.
 
-    :param error: why, for people.
     :param version: the version that it did not take; None for any.
     :returns: False if it has taken that by now, or the VIP is gone.
     """

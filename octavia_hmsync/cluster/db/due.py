@@ -49,7 +49,6 @@ class Orphan:
 class Due:
     """A cluster that may need work.
 
-    :param is_free: whether it has no owner.
     :param news: changes with each new probe or order: work that was not
                  possible before may be possible then.
     """

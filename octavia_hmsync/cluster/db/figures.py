@@ -27,24 +27,10 @@ _COMING_AND_GOING = (compat.PENDING_CREATE, compat.PENDING_DELETE)
 class Figures:
     """The numbers at one moment.
 
-    :param clusters: {provisioning status: number of clusters}.
-    :param health: {operating status: number of clusters}.
-    :param members: {state: number}.
     :param distributors: {status: number}, of distributors that get VIPs.
     :param short: clusters with fewer ACTIVE members than desired_size. This,
                   failing, unreachable, behind and without_standby leave out
                   clusters that are just made or deleted.
-    :param failing: clusters with fewer ACTIVE members than min_size.
-    :param unreachable: clusters whose VIP is on no distributor that answers.
-    :param behind: VIPs whose distributor does not have the newest version.
-    :param members_by_health: {HEALTHY, SUSPECT or DEAD: number}.
-    :param orders: {DRAIN or REPLACE: members with this order}.
-    :param without_standby: clusters with too few standbys.
-    :param draining: open connections of members that drain.
-    :param drained: distributors that an operator drained.
-    :param expiring: distributors with a certificate that ends within 30 days,
-                     or has ended.
-    :param booted: {state: number}, of instances of distributors.
     :param active_vips: {name of a distributor: VIPs that are active there}.
     """
 

@@ -21,12 +21,7 @@ _MADE = (compat.ACTIVE, compat.PENDING_UPDATE, compat.ERROR)
 
 @dataclasses.dataclass(frozen=True)
 class FrontEnd:
-    """The port of a member for clients' connections.
-
-    :param slot: its slot, or None.
-    :param state: of the member.
-    :param port_id: of Neutron's port.
-    """
+    """The port of a member for clients' connections."""
 
     member_id: str
     slot: int | None
@@ -38,8 +33,6 @@ class FrontEnd:
 class Front:
     """A FrontEnd with its cluster, and the addresses that it must have.
 
-    :param state: of the member.
-    :param port_id: of Neutron's port.
     :param addresses: of the load balancer.
     """
 

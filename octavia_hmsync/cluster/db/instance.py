@@ -96,8 +96,6 @@ def reserve(engine, instance_id, known, owner, expiry):
 
     :param instance_id: a new id, of this call alone.
     :param known: ids of all instances when this was decided.
-    :param owner: a new claim owner, of this call alone.
-    :param expiry: seconds after which the claim lapses.
     :returns: False if the instances are others by now.
     """
     with engine.begin() as connection:
@@ -117,10 +115,8 @@ def reserve(engine, instance_id, known, owner, expiry):
 def record(engine, instance_id, owner, expiry, is_booted=False, **values):
     """Renew a claim, and record columns.
 
-    :param expiry: seconds after which the claim lapses.
     :param is_booted: whether the compute service is asked for it now, or it
                       first answers now.
-    :param values: new values of columns.
     :returns: False if another owner has claimed it.
     """
     if is_booted:

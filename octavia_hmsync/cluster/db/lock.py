@@ -67,7 +67,6 @@ def _leave(connection, cluster_id, status, *before):
 def lock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
     """Lock the load balancer of a cluster.
 
-    :param owner: the claim owner.
     :param expiry: seconds after which the claim lapses.
     :param status: the status that the load balancer must have, ACTIVE or
                    ERROR.
@@ -98,8 +97,6 @@ def unlock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
     A load balancer that is not locked, or is to be deleted, stays as it is.
     While its cluster fails over, it stays locked until members are replaced.
 
-    :param owner: the claim owner.
-    :param expiry: seconds after which the claim lapses.
     :param status: of both afterwards, ACTIVE or ERROR.
     :raises Lost: if another owner has claimed the cluster.
     """

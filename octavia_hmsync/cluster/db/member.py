@@ -298,7 +298,6 @@ def resume(engine, member_id, version=None):
 def unregister(engine, member_id, error=None, version=None):
     """Set a member to FAILED without a slot, to be deleted.
 
-    :param error: why.
     :param version: see drain().
     :returns: False if it is so already, or gone, or the cluster has another
               version.
@@ -330,8 +329,6 @@ def raise_idle_timeout(engine, cluster_id, seconds):
 
     A lower value changes nothing: a haproxy from before a reload keeps its
     timeout for its connections.
-
-    :param cluster_id: of all its members.
     """
     is_less = sa.and_(_TABLE.c.cluster_id == cluster_id,
                       _TABLE.c.idle_timeout < seconds)
@@ -367,7 +364,6 @@ def record_config(engine, member, digest, **details):
 def join_group(engine, member_id, digest):
     """Record that a member is no longer ALONE, but shares its stick tables.
 
-    :param digest: of its configuration.
     :returns: False if it is not ALONE, or gone.
     """
     return _change(engine, member_id, _TABLE.c.config_digest == ALONE,

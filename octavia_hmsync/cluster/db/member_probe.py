@@ -56,13 +56,9 @@ class Probe:
     """A row with its distributor; times by the database's clock, UTC.
 
     :param distributor_id: the observer, or HEARTBEATS.
-    :param state: UP or DOWN.
-    :param changed_at: since when.
-    :param error: what is wrong, or None.
     :param is_active: whether the observer is the cluster's active distributor.
     :param is_online: whether the observer is a distributor that was ONLINE a
                       moment ago.
-    :param now: when it was read.
     """
 
     member_id: str
@@ -119,7 +115,6 @@ def _read(connection, distributor_id, *conditions):
 def record(engine, distributor_id, results):
     """Record what an observer sees; only changes are written.
 
-    :param distributor_id: the observer, or HEARTBEATS.
     :param results: {id of a member: Result}; members that are gone are
                     skipped.
     :returns: ids of the members whose state changed, in order; at the first
@@ -202,7 +197,6 @@ def forget(engine, distributor_id, member_ids=None):
 def delete_of(connection, *conditions):
     """Delete rows, as part of a transaction.
 
-    :param connection: an SQLAlchemy connection, in a transaction.
     :param conditions: of columns of the table.
     """
     connection.execute(sa.delete(_TABLE).where(*conditions))

@@ -23,9 +23,6 @@ _MEMBER = models.ClusterMember.__table__
 def restore(engine, cluster_id, owner, expiry, snapshot, status, statuses):
     """Unlock a load balancer, if it is still as the caller saw it.
 
-    :param cluster_id: its cluster.
-    :param owner: the claim owner.
-    :param expiry: seconds after which the claim lapses.
     :param snapshot: the image.db.restore.Snapshot that the caller saw.
     :param status: its new status, ACTIVE or ERROR.
     :param statuses: new statuses, {image_restore.Object: status}.

@@ -37,7 +37,6 @@ def select(table, whereclause):
     """Return the query for the statuses of a load balancer and its cluster.
 
     :param table: Octavia's table of load balancers, as in whereclause.
-    :param whereclause: the condition for the load balancer.
     """
     return (sa.select(table.c.operating_status,
                       _CLUSTER.c.operating_status.label('cluster_status'))

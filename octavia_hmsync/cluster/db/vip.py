@@ -17,7 +17,6 @@ _MORE_VIP = compat.ADDITIONAL_VIP
 class Addresses:
     """Where clients find a load balancer.
 
-    :param network_id: the network of all addresses.
     :param port_id: the port of the VIP, which has all addresses.
     :param vnic_type: of the ports of amphorae there, None if not known.
     :param subnets: {address: id of its subnet}, the VIP first.

@@ -126,7 +126,6 @@ class Backend(typing.Protocol):
 def tell(backend, cluster_ids, at_once):
     """Tell the distributors of clusters what they are to know.
 
-    :param backend: whose apply() tells them.
     :param at_once: the number of clusters at the same time.
     :returns: {id of a cluster: why that was not possible}.
     """

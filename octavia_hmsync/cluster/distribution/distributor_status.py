@@ -50,7 +50,6 @@ def ask(distributor, is_full=False):
 
     :param distributor: its client.
     :param is_full: whether to ask for its VIPs, too.
-    :returns: a Answer.
     """
     problem = None
     for _try in range(_TRIES):
@@ -129,7 +128,6 @@ class Recorder:
         """Record whether a distributor answers, and log when that changes.
 
         :param row: its row, read before it was asked.
-        :param answer: what ask() returned.
         """
         if not answer.problem:
             self._unreached.pop(row.id, None)

@@ -43,7 +43,6 @@ class Driver:
         """Return the members of some amphorae.
 
         :param amphorae: as Octavia's tasks have them, or as dicts.
-        :returns: a list of Member.
         :raises NotPossible: if one is no member of the cluster.
         """
         by_amphora = {
@@ -93,8 +92,6 @@ def _id_of(thing, *names):
 
 
 class FindCluster(task.Task):
-    """Find the cluster of a load balancer."""
-
     default_provides = DISTRIBUTOR_ID
 
     def execute(self, load_balancer):
@@ -201,7 +198,6 @@ class RegisterAmphorae(task.Task):
         return before
 
     def revert(self, result, distributor_id, owner=None, *args, **kwargs):
-        """Restore the states of the members."""
         if (not isinstance(result, failure.Failure) and result and
                 _may_undo(distributor_id, owner)):
             _put_back(_get_driver(), distributor_id, result)

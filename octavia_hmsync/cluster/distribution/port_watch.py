@@ -45,8 +45,6 @@ def find_changes(ports: abc.Mapping[str, typing.Any],
     The security groups that most of the ports have are taken to be right.
 
     :param ports: {id: ports.State}, of the ports that exist.
-    :param addresses: of the load balancer.
-    :returns: {id: Change}.
     """
     secured = {key: port for key, port in ports.items() if port.is_secured}
     counted = collections.Counter(

@@ -47,7 +47,6 @@ _ANYBODY = {4: ('0.0.0.0/0',), 6: ('2000::/3', 'fc00::/7')}
 class Port:
     """A port as Neutron has it, and what its distributor needs to know.
 
-    :param mtu: of its network.
     :param addresses: its own, in the subnets of the VIP.
     """
 
@@ -102,7 +101,6 @@ def get_pairs(addresses):
 
     :param addresses: of the load balancer, as Octavia writes them: from these
                       pairs OVN learns that the VIP may be at this port.
-    :returns: a list of dicts, as Neutron takes them.
     """
     addresses = list(addresses)
     versions = sorted({ipaddress.ip_address(a).version for a in addresses})
@@ -408,7 +406,6 @@ class Ports(cloud.NeutronClient):
     def change(self, port_id, state, pairs=(), groups=None):
         """Give a port what it lacks.
 
-        :param pairs: address pairs to add.
         :param groups: ids of its security groups; None to keep them.
         """
         values = {}

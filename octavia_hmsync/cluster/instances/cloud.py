@@ -115,7 +115,6 @@ class InstanceCloud(cloud.NeutronClient):
         """Boot an instance.
 
         :param port_id: of its port in the management network.
-        :param user_data: for cloud-init.
         :returns: its id in the compute service.
         :raises BuildFailed: if the compute service rejects it, or does not
                              answer.

@@ -31,7 +31,6 @@ _BEFORE = datetime.timedelta(hours=1)
 def make(conf, address):
     """Make the user data of a distributor.
 
-    :param address: of its port.
     :returns: the user data for cloud-init, and the end of its certificate in
               UTC.
     :raises InvalidConfiguration: if a certificate that octavia.conf names

@@ -41,9 +41,7 @@ class Site:
 
     :param cloud: an instance_cloud.InstanceCloud.
     :param client_of: returns the client for the URL of a distributor.
-    :param claims: the claims of this process on instances.
     :param interval: seconds between two looks at an instance that boots.
-    :param clock: returns seconds.
     """
 
     conf: cfg.ConfigOpts
@@ -64,10 +62,7 @@ class Site:
 
 
 def make_claims(engine, host):
-    """Return the claims of this process on instances.
-
-    :param host: the name of this controller.
-    """
+    """Return the claims of this process on instances."""
     return held_.Claims(engine, booted_repo, host, _CLAIM_EXPIRY)
 
 
@@ -214,7 +209,6 @@ def boot(site, held):
 def take_back(site, held, reason):
     """Delete everything that belongs to an instance, and then its row.
 
-    :param held: the claim of the row.
     :param reason: for the row, as long as that stays.
     :returns: False if something is still there or may yet appear: the caller
               must retry.

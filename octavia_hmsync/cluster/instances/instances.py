@@ -54,12 +54,10 @@ class Action:
 def decide(instances, distributors, limit, size):
     """Return what is to be done now.
 
-    :param instances: all Instances.
     :param distributors: {name: Distributor}, all rows.
     :param limit: the most instances, without leaving ones; with 0 none is
                   booted, and idle ones stay.
     :param size: the number of VIPs that an instance carries.
-    :returns: a list of Actions.
     """
     actions = []
     for one in instances:
@@ -83,10 +81,7 @@ def decide(instances, distributors, limit, size):
 
 
 def find_silent(instances, distributors):
-    """Return Instances that may be gone from the compute service. Pure.
-
-    :param distributors: {name: Distributor}.
-    """
+    """Return Instances that may be gone from the compute service. Pure."""
     return [one for one in instances
             if one.state == booted_repo.READY and not one.reason and
             _is_silent(one, distributors.get(one.compute_id))]

@@ -106,10 +106,7 @@ class InstanceKeeper:
                      action.instance_id, action.kind.value, action.reason)
 
     def _build(self, known):
-        """Begin to boot one.
-
-        :returns: a list of its id, if one is booted.
-        """
+        """Begin to boot one; return a list of its id, if one is booted."""
         if (not self._pauses.is_over(_BOOT) or
                 len(self._crew.keys()) >= AT_ONCE):
             return []
@@ -187,7 +184,6 @@ class InstanceKeeper:
 
 
 def make(conf, engine):
-    """Make an InstanceKeeper."""
     return InstanceKeeper(instance_flow.Site(
         conf, engine, instance_cloud.InstanceCloud(conf),
         lambda url: ovs.make_client(conf, url),

@@ -49,7 +49,6 @@ class Rounds:
     """Finds clusters for which there may be something to do.
 
     :param followers: names of managers that decide in each round.
-    :param clock: called without arguments, seconds.
     """
 
     def __init__(self, engine, followers=(), clock=time.monotonic):
@@ -92,7 +91,6 @@ class ClusterKeeper:
 
     :param context: a work.Context.
     :param wake: called without arguments when a cluster is done.
-    :param clock: called without arguments, seconds.
     :param make_upkeep: takes the context and the id of a cluster.
     :param make_urgency: takes the same.
     """
@@ -162,10 +160,7 @@ class ClusterKeeper:
                               orphan.id)
 
     def _begin_urgent(self, waiting):
-        """Begin with clusters that changed, then the longest waiting ones.
-
-        :param waiting: a list of Due.
-        """
+        """Begin with clusters that changed, then the longest waiting ones."""
         waiting.sort(key=lambda due: (not self._is_news(due),
                                       self._urged.get(due.id, (-1,))[0]))
         # One that ends from here on wakes this up: it is not in the room.
@@ -257,7 +252,6 @@ class ClusterKeeper:
 def make(wake):
     """Return the ClusterKeeper of this process.
 
-    :param wake: as for ClusterKeeper.
     :raises DatabaseUnavailable: if the database URL cannot be used.
     """
     keeper = ClusterKeeper(work_.get_context(), wake)

@@ -22,7 +22,6 @@ class ReferenceManager(base.ClusterManager):
 
     def decide(self, cluster: base.Cluster, members: Sequence[Member],
                limits: base.Limits) -> tuple[Action, ...]:
-        """See base.ClusterManager."""
         whole = _decide_whole(cluster, limits)
         if whole is Kind.UNLOCK:
             # Urgent actions do not wait for a worker that may still live.
@@ -39,13 +38,11 @@ class ReferenceManager(base.ClusterManager):
 
     def get_health(self, members: Sequence[Member],
                    limits: base.Limits) -> Mapping[str, str]:
-        """See base.ClusterManager."""
         return {member.id: urgent.get_health(member, limits)
                 for member in members}
 
     def get_status(self, cluster: base.Cluster, members: Sequence[Member],
                    limits: base.Limits) -> str:
-        """See base.ClusterManager."""
         if not cluster.enabled:
             return base.OFFLINE
         healths = [urgent.get_health(member, limits)

@@ -143,10 +143,7 @@ def _is_credible(probe: Probe, probes: list[Probe]) -> bool:
 
 
 def are_blind(probes: Iterable[Probe]) -> bool:
-    """Tell whether no distributor sees a member, but heartbeats arrive.
-
-    :param probes: of members of one cluster.
-    """
+    """Tell whether no distributor sees a member, but heartbeats arrive."""
     counted = [probe for probe in probes if probe.is_online]
     probed = {probe.member_id: probe for probe in counted
               if probe.observer is not None}
@@ -169,8 +166,6 @@ def find_better(probes: Iterable[Probe],
     Connections of a member that the active distributor does not reach go on
     through the other one.
 
-    :param probes: of members of one cluster.
-    :param last: the last move of the VIP, or None.
     :returns: the observer that sees UP a member that the active one sees
               DOWN. If the active one sees other members UP, the observer has
               to see them UP, too, and to differ from it for 30 s.

@@ -78,10 +78,7 @@ def read(context, cluster_id):
 
 
 def get_last_move(cluster):
-    """Return the last move of the VIP of a cluster, or None.
-
-    :param cluster: a cluster.db.cluster.Cluster.
-    """
+    """Return the last move of the VIP of a cluster, or None."""
     if cluster.vip_moved_at is None or cluster.vip_hold is None:
         return None
     return signs.Move(_age(cluster.now, cluster.vip_moved_at),

@@ -106,7 +106,6 @@ class _Planner:
             for member in members)
 
     def plan(self) -> list[Action]:
-        """Return all actions."""
         for member in self._members:
             if (get_health(member, self._limits) == base.DEAD and
                     member.state in (base.ACTIVE, base.DRAINING,

@@ -46,7 +46,6 @@ class ClusterAmphoraDriver(compat_driver.StockDriver):
     """Octavia's REST driver, extended for clusters."""
 
     def update(self, loadbalancer):
-        """Update all amphorae; see Updater.update()."""
         if compat_driver.is_cluster(loadbalancer):
             get_updater().update(loadbalancer)
         else:
@@ -54,7 +53,6 @@ class ClusterAmphoraDriver(compat_driver.StockDriver):
 
     def update_amphora_listeners(self, loadbalancer, amphora,
                                  timeout_dict=None):
-        """Update one amphora; see Updater.update_amphora()."""
         if not compat_driver.is_cluster(loadbalancer):
             super().update_amphora_listeners(loadbalancer, amphora,
                                              timeout_dict=timeout_dict)
@@ -62,18 +60,15 @@ class ClusterAmphoraDriver(compat_driver.StockDriver):
             get_updater().update_amphora(loadbalancer, amphora)
 
     def delete(self, listener):
-        """Delete a listener; see Updater.delete_listener()."""
         if compat_driver.is_cluster(listener.load_balancer):
             get_updater().delete_listener(listener)
         else:
             super().delete(listener)
 
     def start(self, loadbalancer, amphora=None, timeout_dict=None):
-        """Start listeners; see Updater.act()."""
         self._act('start', loadbalancer, amphora, timeout_dict)
 
     def reload(self, loadbalancer, amphora=None, timeout_dict=None):
-        """Reload listeners; see Updater.act()."""
         self._act('reload', loadbalancer, amphora, timeout_dict)
 
     def _act(self, function, loadbalancer, amphora, timeout_dict):

@@ -42,7 +42,6 @@ def refresh_port(network, load_balancer, amphora):
     """Ensure the QoS policy and the security groups of a port.
 
     :param load_balancer: Octavia's data model of it; it must be locked.
-    :param amphora: Octavia's data model of one of its amphorae.
     :raises BuildFailed: with the reason, if Neutron does not do it.
     """
     vip = load_balancer.vip

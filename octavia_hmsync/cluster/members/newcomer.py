@@ -130,7 +130,6 @@ class Newcomer:
         is only logged.
 
         :param load_balancer: Octavia's data model of it; it must be locked.
-        :param amphora_id: of the newcomer.
         :param slot: the slot that it has or is to have.
         """
         cluster, members = roster.read(self._engine, load_balancer.id)

@@ -57,7 +57,6 @@ def show(shown, addresses):
     """Add own addresses to a load balancer that Octavia renders.
 
     :param shown: of peers.show(); changed in place.
-    :param addresses: the own addresses of the amphora.
     """
     if not addresses:
         return

@@ -141,7 +141,6 @@ class TicketKeys:
 
 
 def make(conf, load_balancer_id):
-    """Return the TicketKeys of a load balancer."""
     return TicketKeys(find_passphrase(conf), load_balancer_id,
                       conf[cluster_conf.GROUP].tls_ticket_period)
 

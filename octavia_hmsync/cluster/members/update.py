@@ -254,8 +254,6 @@ class Updater:
         """Call a method of Octavia's driver for one amphora.
 
         :param amphora: Octavia's data model of it; the first argument.
-        :param function: the name of a method of Octavia's driver.
-        :param args: its further arguments.
         :raises ClusterNotUpdated: with the reason, if it did not take it.
         """
         planner = compat_driver.Planner()
@@ -268,7 +266,6 @@ class Updater:
         A member that does not take it is drained if enough others are there;
         a member that does not serve yet becomes FAILED.
 
-        :param amphora: as tell_amphora() takes it.
         :raises ClusterNotUpdated: if it did not take it, and without it too
                                    few members serve.
         """
@@ -321,7 +318,6 @@ class Updater:
     def give(self, amphora, requests):
         """Send requests to the agent of one amphora.
 
-        :param requests: a list of compat's Request.
         :raises ClusterNotUpdated: with the reason, if it rejects one.
         """
         self._tell_one(amphora, lambda _facts: requests, needs_facts=False)

@@ -35,7 +35,6 @@ def find_move(vips: abc.Iterable[vip_repo.VIP],
     One at a time: taking a VIP over costs a distributor something for each
     connection.
 
-    :param vips: all VIPs.
     :param versions: {id of a cluster: its version}.
     :param eligible: ids of distributors that answer and are not drained.
     :param recent: ids of clusters that changed lately: they stay.

@@ -60,7 +60,6 @@ class Decision:
 def choose_active(vips: abc.Sequence[vip_repo.VIP]) -> str | None:
     """Return the distributor to make active before any is told.
 
-    :param vips: of the cluster.
     :returns: its id; None if the active one stays.
     """
     usable = [vip for vip in vips if vip.port_id]
@@ -80,7 +79,6 @@ def order(vips: abc.Sequence[vip_repo.VIP],
           lost: abc.Collection[str] = ()) -> list[list[vip_repo.VIP]]:
     """Return the stages in which distributors are told.
 
-    :param vips: of the cluster.
     :param lost: ids of distributors that were LOST a moment ago.
     :returns: a list of stages; the VIPs of a stage are told at once.
     """
@@ -103,7 +101,6 @@ def decide(version: int, vips: abc.Sequence[vip_repo.VIP],
            lost: abc.Collection[str] = ()) -> Decision:
     """Return what follows the answers of distributors.
 
-    :param version: of the cluster, that they were told.
     :param vips: of the cluster, as they were told.
     :param answers: {id of the distributor: its Answer}; a missing one is
                     SKIPPED.

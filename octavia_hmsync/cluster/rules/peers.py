@@ -33,7 +33,6 @@ def get_group(slot: int, size: int) -> int:
     """Return the number of the group of a slot.
 
     :param slot: 0 or more.
-    :param size: the slots of a group.
     """
     return slot // size
 
@@ -44,10 +43,8 @@ def find_group(members: Iterable[Slotted], slot: int | None, size: int,
 
     The states of members do not count: a silent member may come back.
 
-    :param members: of its cluster.
     :param slot: the slot that it has or is to have; None for a standby, which
                  is alone.
-    :param size: the slots of a group.
     :param amphora_id: its own; it replaces the amphora in its slot.
     :returns: including its own.
     """
@@ -67,8 +64,6 @@ def find_teachers(members: Iterable[member_repo.Member],
     As long as there is one, clients are sent to it. A member that came into
     the group later is none: clients may have come to this one before.
 
-    :param members: of its cluster.
-    :param member: one of them.
     :returns: the ACTIVE members of its group if it is ALONE, else none.
     """
     if member.config_digest != member_repo.ALONE or member.slot is None:

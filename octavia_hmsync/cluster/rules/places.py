@@ -76,10 +76,7 @@ def choose(zones: abc.Sequence[str], members: abc.Iterable[typing.Any],
 
 
 class Failures:
-    """The zones where builds of this process failed lately.
-
-    :param clock: returns monotonic seconds.
-    """
+    """The zones where builds of this process failed lately."""
 
     def __init__(self, clock: abc.Callable[[], float] = time.monotonic
                  ) -> None:

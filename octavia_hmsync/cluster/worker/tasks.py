@@ -107,7 +107,6 @@ class ClaimCluster(task.Task):
             f'"octavia-hmsync cluster show".')
 
     def revert(self, result, cluster_id, *args, **kwargs):
-        """Release it."""
         if not isinstance(result, failure.Failure):
             work_.get_context().claims.find(cluster_id, result).release()
 
@@ -118,7 +117,6 @@ class HoldCluster(task.Task):
     Put before tasks of Octavia's, which do not check the claim.
 
     :param before: the name of the next task.
-    :param is_deletion: whether the cluster is to be deleted.
     """
 
     def __init__(self, before, is_deletion=False):
@@ -130,8 +128,6 @@ class HoldCluster(task.Task):
 
 
 class ReleaseCluster(task.Task):
-    """Release the claim of a cluster."""
-
     def execute(self, cluster_id, owner):
         get_work(cluster_id, owner).release()
 
@@ -173,7 +169,6 @@ def take_back(work):
 
 
 def remove_from_distributors(work):
-    """Remove a cluster from all distributors."""
     distribution.run(work, 'remove_vip')
     distribution.run(work, 'delete_distributor')
 
@@ -380,7 +375,6 @@ class LockLoadBalancer(task.Task):
             work.pause()
 
     def revert(self, result, cluster_id, owner, *args, **kwargs):
-        """Unlock it."""
         work = get_work(cluster_id, owner)
         if not isinstance(result, failure.Failure) and is_ours(work):
             lock_repo.unlock(work.engine, cluster_id, owner,
@@ -388,8 +382,6 @@ class LockLoadBalancer(task.Task):
 
 
 class UnlockLoadBalancer(task.Task):
-    """Unlock the load balancer."""
-
     def execute(self, cluster_id, owner):
         lock_repo.unlock(work_.get_context().engine, cluster_id, owner,
                          work_.CLAIM_EXPIRY)

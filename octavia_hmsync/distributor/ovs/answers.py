@@ -17,7 +17,6 @@ _BROADCAST = 'ff:ff:ff:ff:ff:ff'
 
 
 def get_family(address: str) -> int:
-    """Return 4 or 6."""
     return ipaddress.ip_address(address).version
 
 
@@ -31,12 +30,10 @@ def make_flows(address: str, mac: str, in_port: int, table: int,
                second_table: int, active: bool) -> list[openflow.Flow]:
     """Return flows for what is said and asked of an address.
 
-    :param address: of the VIP.
     :param mac: of the distributor.
     :param in_port: OpenFlow port by which frames come and go.
     :param table: that sees a frame first.
     :param second_table: for what becomes an advertisement.
-    :param active: whether to answer.
     """
     make = _make_arp if get_family(address) == 4 else _make_nd
     return make(address, mac, in_port, table, second_table, active)

@@ -34,7 +34,6 @@ _MAX_IDLE = 10
 class Names:
     """What belongs to a VIP in Open vSwitch.
 
-    :param bridge: its bridge.
     :param port: the patch port in there.
     :param peer: the patch port in the integration bridge.
     """
@@ -53,9 +52,8 @@ class Names:
 class Bridges:
     """The bridges of VIPs on this node.
 
-    It connects when it is used first, so that a process may fork before.
-
-    :param conf: with the options of the distributor.
+    It connects when it is used first, so that a process may fork before. All
+    methods raise VswitchUnavailable, saying what is wrong.
     """
 
     def __init__(self, conf):
@@ -67,10 +65,7 @@ class Bridges:
     def ensure(self, vip_id, port):
         """Ensure the bridge of a VIP and its port.
 
-        :param vip_id: of the VIP.
-        :param port: a document's Port.
         :returns: the OpenFlow port by which it is connected.
-        :raises VswitchUnavailable: saying what is wrong.
         """
         api, names = self._connect(), Names.of(vip_id)
         bridge = self._find('Bridge', names.bridge)
@@ -162,7 +157,6 @@ class Bridges:
         What is there stays, if there is more.
 
         :param flows: how many flows; 0 for none from now on.
-        :raises VswitchUnavailable: saying what is wrong.
         """
         self._bound = flows
         commands = [
@@ -189,9 +183,7 @@ class Bridges:
     def remove(self, vip_id):
         """Delete the bridge of a VIP, and what connects it.
 
-        :param vip_id: of the VIP.
         :returns: True if there was one.
-        :raises VswitchUnavailable: saying what is wrong.
         """
         api, names = self._connect(), Names.of(vip_id)
         bridge = self._find('Bridge', names.bridge)
@@ -204,17 +196,10 @@ class Bridges:
         return bool(there)
 
     def has(self, vip_id):
-        """Tell whether a VIP has a bridge.
-
-        :raises VswitchUnavailable: saying what is wrong.
-        """
         return self._find('Bridge', Names.of(vip_id).bridge) is not None
 
     def list_vips(self):
-        """Return the ids of all VIPs that have a bridge, sorted.
-
-        :raises VswitchUnavailable: saying what is wrong.
-        """
+        """Return the ids of all VIPs that have a bridge, sorted."""
         api = self._connect()
         with api.ovsdb_connection.lock:
             return sorted(
@@ -223,30 +208,19 @@ class Bridges:
                 if _VIP in row.external_ids)
 
     def get_announced(self, vip_id):
-        """Return what set_announced() was given, '' if nothing.
-
-        :raises VswitchUnavailable: saying what is wrong.
-        """
+        """Return what set_announced() was given, '' if nothing."""
         self._connect()
         bridge = self._find('Bridge', Names.of(vip_id).bridge)
         return bridge.external_ids.get(_ANNOUNCED, '') if bridge else ''
 
     def set_announced(self, vip_id, announced):
-        """Remember what has been announced of a VIP, over a restart.
-
-        :param vip_id: of the VIP.
-        :param announced: text.
-        :raises VswitchUnavailable: saying what is wrong.
-        """
+        """Remember what has been announced of a VIP, over a restart."""
         self._commit([self._connect().db_set(
             'Bridge', Names.of(vip_id).bridge,
             ('external_ids', {_ANNOUNCED: announced}))], database.note)
 
     def get_max_idle(self):
-        """Return the seconds for which its cache has what has no packets.
-
-        :raises VswitchUnavailable: saying what is wrong.
-        """
+        """Return the seconds for which its cache has what has no packets."""
         api = self._connect()
         with api.ovsdb_connection.lock:
             row, = api.tables['Open_vSwitch'].rows.values()
@@ -257,7 +231,6 @@ class Bridges:
         """Check that Open vSwitch can be used.
 
         :returns: its version, 'unknown' if its start script set none.
-        :raises VswitchUnavailable: saying what is wrong.
         """
         api = self._connect()
         self._check_integration_bridge()

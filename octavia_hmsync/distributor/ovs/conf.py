@@ -72,10 +72,8 @@ opts = [
 
 
 def register_opts(conf):
-    """Register the options, once or several times."""
     conf.register_opts(opts, GROUP)
 
 
 def list_opts():
-    """Return what oslo-config-generator takes."""
     return [(GROUP, opts)]

@@ -95,8 +95,6 @@ class _Transaction(impl_idl.OvsVsctlTransaction):
 def commit(api, commands):
     """Change the database, and wait until ovs-vswitchd follows.
 
-    :param api: what connect() returned.
-    :param commands: of the API.
     :raises Exception: the library's own kind of each, or none.
     """
     one = _Transaction(api, api.ovsdb_connection, check_error=True,

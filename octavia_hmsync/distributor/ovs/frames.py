@@ -20,9 +20,7 @@ _TARGET_LINK_LAYER = 2
 def make_announcements(address: str, mac: str) -> list[bytes]:
     """Return the frames that say whose an address is.
 
-    :param address: IPv4 or IPv6.
     :param mac: of its present owner.
-    :returns: Ethernet frames.
     """
     ip, sender = ipaddress.ip_address(address), bytes.fromhex(
         mac.replace(':', ''))

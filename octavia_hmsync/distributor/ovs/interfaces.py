@@ -30,11 +30,6 @@ _DISABLE_IPV6 = '/proc/sys/net/ipv6/conf/{}/disable_ipv6'
 
 
 class Interfaces(bridges.Bridges):
-    """The bridges of VIPs in this instance.
-
-    :param conf: with the options of the distributor.
-    """
-
     def _check_integration_bridge(self):
         """Have a bridge by which it shows that Open vSwitch works.
 

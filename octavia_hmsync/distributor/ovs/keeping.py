@@ -36,20 +36,19 @@ _NOT_FOLLOWED = (None, 0, None)
 
 
 def get_timeout(document):
-    """Return the seconds for which a pin may be silent.
-
-    :param document: the VIP document.
-    """
+    """Return the seconds for which a pin may be silent."""
     return transitions.get_pin_timeout(document) + transitions.MARGIN
 
 
 class Keeper:
     """Keeps connections when a mapping of before is forgotten.
 
+    In all methods bridge is the name of that of the VIP, and now is seconds
+    since the epoch. They raise VswitchUnavailable, saying what is wrong.
+
     :param switch: an Ofctl.
     :param links: Bridges.
     :param rooms: Rooms.
-    :param options: of the distributor.
     """
 
     def __init__(self, switch, links, rooms, options):
@@ -77,7 +76,6 @@ class Keeper:
     def get_known_since(self, document):
         """Return since when all connections of a VIP are known.
 
-        :param document: its Document.
         :returns: seconds since the epoch; inf if they are not.
         """
         known, *_ = self._recorders.get(document.port.mac, _NOT_FOLLOWED)
@@ -86,21 +84,14 @@ class Keeper:
     def begin(self, bridge, document, seen, now):
         """Note that members change.
 
-        :param bridge: the name of that of the VIP.
-        :param document: the VIP document.
         :param seen: what the cache has of it before that.
-        :param now: seconds since the epoch.
-        :raises VswitchUnavailable: saying what is wrong.
         """
         with self._lock:
             self._ensure(bridge, document, now).change(
                 recorder.read(seen), now)
 
     def follow(self, bridge, document, transition, now):
-        """Have the cache read for a VIP as long as that is needed.
-
-        :raises VswitchUnavailable: saying what is wrong.
-        """
+        """Have the cache read for a VIP as long as that is needed."""
         with self._lock:
             if transition.doubles and document.active:
                 self._ensure(bridge, document, now)
@@ -108,10 +99,7 @@ class Keeper:
                 self._recorders.pop(document.port.mac, None)
 
     def forget(self, bridge):
-        """Stop reading the cache for a VIP that is removed.
-
-        :param bridge: the name of that of the VIP.
-        """
+        """Stop reading the cache for a VIP that is removed."""
         with self._lock:
             for mac in [mac for mac, followed in self._recorders.items()
                         if followed[2] == bridge]:
@@ -129,12 +117,8 @@ class Keeper:
     def pin(self, bridge, before, after, document, now):
         """Pin connections by a mapping that is forgotten, which live on.
 
-        :param bridge: the name of that of the VIP.
         :param before: a Transition.
         :param after: the next one, which is to be in force.
-        :param document: its Document.
-        :param now: seconds since the epoch.
-        :raises VswitchUnavailable: saying what is wrong.
         """
         mac, living = document.port.mac, mapping.get_living(document)
         known, timeout, _ = self._recorders.get(mac, _NOT_FOLLOWED)
@@ -196,7 +180,6 @@ class Keeper:
     def read_caches(self, now, mac=None):
         """Note whose connections are, of VIPs whose members change.
 
-        :param now: seconds since the epoch.
         :param mac: of one VIP; None for all.
         """
         with self._lock:
@@ -219,10 +202,7 @@ class Keeper:
                     known.note(found[each], now, timeout, took)
 
     def _read_cache(self, mac=None):
-        """Return flows of the cache; None if they cannot be read.
-
-        :param mac: of a VIP; None for all of them.
-        """
+        """Return flows of the cache; None if they cannot be read."""
         try:
             load = self._ofctl.read_load()
             before, self._cached = self._cached, load.cached
@@ -241,9 +221,7 @@ class Keeper:
 
         Of pins that packets made, the others are told at once.
 
-        :param bridge: the name of that of the VIP.
         :returns: a list for JSON, bounded.
-        :raises VswitchUnavailable: saying what is wrong.
         """
         kinds = (recorder.CERTAIN, recorder.DOUBTFUL)
         pins = [pin for match, there in zip(
@@ -258,10 +236,8 @@ class Keeper:
         They are forgotten when others are told, or some time after this
         distributor became the active one.
 
-        :param bridge: the name of that of the VIP.
         :param document: by which it is not active.
         :param pins: what read_pins() returned there.
-        :raises VswitchUnavailable: saying what is wrong.
         """
         living = mapping.get_living(document)
         told = [dataclasses.replace(pin, macs=macs) for pin, macs in (
@@ -276,9 +252,7 @@ class Keeper:
     def begin_pins(self, bridge, document):
         """Let pins that were told lapse, some time from now on.
 
-        :param bridge: the name of that of the VIP.
         :param document: by which it is active now.
-        :raises VswitchUnavailable: saying what is wrong.
         """
         there, = self._ofctl.count(bridge, recorder.WAITING)
         if there:
@@ -291,10 +265,8 @@ class Keeper:
     def forget_dead(self, bridge, gone):
         """Return what has a pin of several members lead to the others.
 
-        :param bridge: the name of that of the VIP.
         :param gone: MAC addresses of members that are dead.
         :returns: lines of a bundle.
-        :raises VswitchUnavailable: saying what is wrong.
         """
         lines: list[str] = []
         if not gone or self._ofctl.count(bridge, recorder.DOUBTFUL) == [0]:

@@ -61,7 +61,6 @@ class Mapping:
 def of_document(document: doc.Document) -> Mapping:
     """Return who is to get new connections.
 
-    :param document: the VIP document.
     :returns: a Mapping of ACTIVE members only. With affinity
               SOURCE_IP the slot of another one stands for the ACTIVE members
               of its peer group, who know its clients.
@@ -85,10 +84,7 @@ def of_document(document: doc.Document) -> Mapping:
 
 
 def get_living(document: doc.Document) -> set[str]:
-    """Return the MAC addresses of all who have connections, or may get some.
-
-    :param document: the VIP document.
-    """
+    """Return the MAC addresses of members that have or get connections."""
     return {typing.cast(str, member.mac) for member in document.members
             if member.state in (doc.ACTIVE, doc.DRAINING)}
 
@@ -97,14 +93,11 @@ def without_dead(mapping: Mapping, living: abc.Collection[str],
                  current: Mapping, stands_in: bool = True) -> Mapping:
     """Take out of a mapping who is dead since it was made.
 
-    :param mapping: the Mapping.
     :param living: the MAC addresses of who is not dead.
-    :param current: the Mapping of now.
     :param stands_in: whether a slot that lost all its targets stands for what
                       it does now, so that its connections move once only;
                       else it leads nowhere. A slot that is not there now
                       goes, and only its connections are spread.
-    :returns: a Mapping.
     """
     now = dict(current.slots)
     slots = {}

@@ -42,7 +42,9 @@ class Load:
 
 
 class Ofctl:
-    """Speaks OpenFlow to the bridges of this node.
+    """Speaks OpenFlow to the bridges of this node, each by its name.
+
+    All methods raise VswitchUnavailable, saying what is wrong.
 
     :param rundir: where ovs-vswitchd has the sockets of its bridges.
     :param timeout: seconds for one call.
@@ -55,9 +57,7 @@ class Ofctl:
     def apply(self, bridge, lines):
         """Change flows and groups, all at once or none.
 
-        :param bridge: its name.
         :param lines: a bundle.
-        :raises VswitchUnavailable: saying what is wrong.
         """
         self._run('bundle', bridge, '-', text='\n'.join((*lines, '')))
 
@@ -71,30 +71,22 @@ class Ofctl:
     def sum(self, bridge, *matches):
         """Sum up flows, without a process for it.
 
-        :param bridge: its name.
         :param matches: of which flows, each an openflow.Match.
         :returns: a wire.Sum of each match, a list.
-        :raises VswitchUnavailable: saying what is wrong.
         """
         with contextlib.closing(wire.Line(self.get_socket(bridge),
                                           0)) as line:
             return line.sum(matches, self._timeout)
 
     def get_groups(self, bridge):
-        """Return the ids of the groups of a bridge, as a set.
-
-        :param bridge: its name.
-        :raises VswitchUnavailable: saying what is wrong.
-        """
+        """Return the ids of the groups of a bridge, as a set."""
         out = self._run('dump-groups', bridge)
         return {int(number) for number in re.findall(r'group_id=(\d+)', out)}
 
     def get_flows(self, bridge, match):
         """Return flows, each as text of ovs-ofctl, with its counters.
 
-        :param bridge: its name.
         :param match: of which flows, an openflow.Match.
-        :raises VswitchUnavailable: saying what is wrong.
         """
         out = self._run('dump-flows', bridge, match.to_text())
         return [line.strip() for line in out.splitlines()
@@ -133,10 +125,7 @@ class Ofctl:
         return [int(ms) / 1000 for ms in _DUMP_DURATION.findall(shown)]
 
     def read_load(self):
-        """Return what ovs-vswitchd has, of all bridges: a Load.
-
-        :raises VswitchUnavailable: saying what is wrong.
-        """
+        """Return what ovs-vswitchd has, of all bridges: a Load."""
         flows = _FLOWS.search(self._ask('memory/show'))
         # Of each kind of data path.
         cached = _CACHED.findall(self._ask('upcall/show'))
@@ -151,7 +140,6 @@ class Ofctl:
 
         :param datapath_type: system or netdev.
         :param mac: of frames that they are for; None for all.
-        :raises VswitchUnavailable: saying what is wrong.
         """
         return self._ask(
             'dpctl/dump-flows', f'{datapath_type}@ovs-{datapath_type}',
@@ -178,7 +166,6 @@ class Ofctl:
         """Check that ovs-vswitchd answers.
 
         :param bridge: the name of a bridge that must be there.
-        :raises VswitchUnavailable: saying what is wrong.
         """
         place = self.get_socket(bridge)
         try:
@@ -202,7 +189,6 @@ class Ofctl:
     def get_boot(self, bridge):
         """Return what another run of ovs-vswitchd has another of.
 
-        :param bridge: its name.
         :returns: something to compare; None if it has no such bridge.
         """
         try:

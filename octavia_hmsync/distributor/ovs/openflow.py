@@ -19,7 +19,6 @@ class Match(typing.NamedTuple):
     """Which flows are meant; all of a bridge by default.
 
     :param table: the number of their table; None for any.
-    :param cookie: that of theirs.
     :param mask: the bits of it that count.
     :param register: the number of a register of 64 bits that they match, and
                      its content; None for all flows.
@@ -48,7 +47,6 @@ PROGRAMS = Match(cookie=COOKIE_PREFIX, mask=COOKIE_PREFIX_MASK)
 class Flow:
     """A flow.
 
-    :param table: its number.
     :param priority: the highest match is taken.
     :param match: as ovs-ofctl takes it: 'tcp', 'eth_src=fa:16:3e:00:00:01'.
     :param actions: as ovs-ofctl takes them; none drops.
@@ -60,7 +58,6 @@ class Flow:
     actions: tuple[str, ...]
 
     def to_text(self) -> str:
-        """Return it as ovs-ofctl takes it."""
         actions = ','.join(self.actions) or 'drop'
         return ','.join((f'table={self.table}', f'priority={self.priority}',
                          *self.match, f'actions={actions}'))
@@ -70,7 +67,6 @@ class Flow:
 class Group:
     """A group that selects a bucket by a hash.
 
-    :param id: its number.
     :param fields: what is hashed, where a packet has it.
     :param buckets: pairs of a stable number and what is done.
     """
@@ -80,7 +76,6 @@ class Group:
     buckets: tuple[tuple[int, tuple[str, ...]], ...]
 
     def to_text(self) -> str:
-        """Return it as ovs-ofctl takes it."""
         buckets = (f'bucket=bucket_id:{number},actions={",".join(actions)}'
                    for number, actions in self.buckets)
         return ','.join((f'group_id={self.id}', 'type=select',
@@ -117,7 +112,6 @@ class Program:
     """All that is programmed into one bridge.
 
     :param groups: in an order in which none needs a later one.
-    :param flows: of all tables.
     :param meters: which must be there before.
     """
 

@@ -59,7 +59,6 @@ class OpenVSwitch:
     All methods may be called by several threads, and raise
     VswitchUnavailable, saying what is wrong.
 
-    :param conf: with the options of the distributor.
     :param flows: what programs them; an Ofctl by default.
     :param links: what makes bridges; Bridges by default.
     :param clock: seconds.
@@ -129,8 +128,6 @@ class OpenVSwitch:
         What is right already is not touched. It must be called again, with
         the same document, when is_due() says so.
 
-        :param vip_id: of the VIP.
-        :param document: its Document.
         :param previous: what advance() or apply() returned last for this VIP,
                          a dict; None if there was nothing.
         :param now: seconds since the epoch; None for now.
@@ -307,7 +304,6 @@ class OpenVSwitch:
     def read_pins(self, vip_id):
         """Return the pins of a VIP that another distributor is to have.
 
-        :param vip_id: of the VIP.
         :returns: a list for JSON, bounded.
         """
         return self.keeper.read_pins(bridges.Names.of(vip_id).bridge)
@@ -315,7 +311,6 @@ class OpenVSwitch:
     def take_pins(self, vip_id, document, pins):
         """Have the pins that the active distributor has.
 
-        :param vip_id: of the VIP.
         :param document: by which it is not active.
         :param pins: what read_pins() returned there.
         """
@@ -451,11 +446,7 @@ class OpenVSwitch:
         return wire.Line(self._ofctl.get_socket(bridge), in_port)
 
     def remove(self, vip_id):
-        """Delete all there is of a VIP.
-
-        :param vip_id: of the VIP.
-        :returns: True if there was something.
-        """
+        """Delete all there is of a VIP; return True if there was something."""
         with self._locks[vip_id]:
             self._announcer.stop(vip_id)
             self._applied.pop(vip_id, None)
@@ -470,7 +461,6 @@ class OpenVSwitch:
     def read_traffic(self, vip_id, macs):
         """Return what was sent to members, since their flows were made.
 
-        :param vip_id: of the VIP.
         :param macs: MAC addresses of the members, a list.
         :returns: a dict from each of them to packets and bytes.
         """
@@ -483,8 +473,6 @@ class OpenVSwitch:
     def read_counters(self, vip_id, macs):
         """Return what went through the bridge of a VIP.
 
-        :param vip_id: of the VIP.
-        :param macs: MAC addresses of its members, a list.
         :returns: a dict with members, a dict from the MAC address to packets,
                   bytes and pins; and claims, the number of frames by which
                   others said that the VIP were theirs.
@@ -596,10 +584,7 @@ class OpenVSwitch:
         return look and not self._has(bridge, applied.program)
 
     def check(self):
-        """Check that Open vSwitch can be used.
-
-        :returns: its version.
-        """
+        """Check that Open vSwitch can be used; return its version."""
         version = self._bridges.check()
         self._ofctl.check(self._conf.hmsync_distributor.integration_bridge)
         return version

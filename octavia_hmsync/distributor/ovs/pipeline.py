@@ -109,15 +109,11 @@ def compile_vip(document: doc.Document,
                 max_copied: int | None = None) -> openflow.Program:
     """Return what the bridge of a VIP has to do.
 
-    :param document: the VIP document.
-    :param transition: where it stands.
     :param in_port: OpenFlow port of the patch port.
     :param pins_all: whether each connection that begins is pinned, also one
                      that base and current mapping agree about.
-    :param room: for how many pins there is room.
     :param max_copied: packets in a second that all members get, of errors and
                        of fragments each; None for any number.
-    :returns: a Program.
     """
     return _Compiler(document, transition, in_port, pins_all, room,
                      max_copied).compile()

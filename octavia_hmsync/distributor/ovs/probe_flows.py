@@ -23,7 +23,6 @@ def make_flows(document: doc.Document, in_port: int, living: list[str],
                table: int, second_table: int) -> list[openflow.Flow]:
     """Return the flows, none without probes.
 
-    :param document: the VIP document.
     :param in_port: OpenFlow port by which frames come and go.
     :param living: the MAC addresses of the members that are probed.
     :param table: that sees a frame first.

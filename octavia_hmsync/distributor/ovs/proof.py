@@ -52,7 +52,6 @@ class Proof:
 class Questions:
     """What members are asked, and what they have said. Pure.
 
-    :param document: the VIP document.
     :param macs: MAC addresses of whom to ask.
     """
 
@@ -125,8 +124,6 @@ def prove(line: _Line, document: doc.Document, macs: abc.Collection[str],
     """Find out who bears packets of connections of others.
 
     :param line: into the bridge of the VIP, whose flows let answers in.
-    :param document: the VIP document.
-    :param macs: MAC addresses of members.
     :param patience: seconds.
     :returns: a Proof; of no member without probes.
     :raises VswitchUnavailable: if the line fails.

@@ -197,7 +197,6 @@ class Recorder:
         """Note that members change after this was read.
 
         :param seen: of this VIP.
-        :param now: seconds since the epoch.
         """
         self._changed_at = now
         self.reorder(now)
@@ -209,10 +208,7 @@ class Recorder:
             self.known_since = self._read_at = now
 
     def reorder(self, now: float) -> None:
-        """Note that there are other mappings.
-
-        :param now: seconds since the epoch.
-        """
+        """Note that there are other mappings."""
         self._ordered_at = now
         for known in self._known.values():
             known.is_in_order = False
@@ -229,7 +225,6 @@ class Recorder:
              timeout: float, took: float = 0.0) -> None:
         """Note what the cache has.
 
-        :param seen: of this VIP.
         :param now: seconds since the epoch, when it began to be read.
         :param timeout: seconds for which a connection may be silent.
         :param took: seconds that reading it took.

@@ -41,7 +41,6 @@ class _Switch(typing.Protocol):
 class Rooms:
     """How much room there is. One thread may measure, others may ask.
 
-    :param switch: an Ofctl.
     :param options: max_pins and max_flows.
     """
 

@@ -79,24 +79,19 @@ def to_number(mac: str) -> int:
 def get_pin_cookie(mac: str, kind: int = 0) -> int:
     """Return the cookie of the pins of a member.
 
-    :param mac: its MAC address.
     :param kind: YOUNG or OLD; of neither, it is part of both.
     """
     return kind << 48 | to_number(mac)
 
 
 def match_sent(mac: str, table: int) -> openflow.Match:
-    """Return what matches the flow of a table that sends to a member.
-
-    :param mac: its MAC address.
-    """
+    """Return what matches the flow of a table that sends to a member."""
     return openflow.Match(table, register=(_OUT, to_number(mac)))
 
 
 def match_pins(mac: str, table: int = PINS) -> openflow.Match:
     """Return what matches all pins of a member.
 
-    :param mac: its MAC address.
     :param table: PINS or HANDSHAKES.
     """
     return openflow.Match(table, get_pin_cookie(mac), _MAC_BITS)
@@ -119,7 +114,6 @@ class Pins:
         """Return the action that pins a connection.
 
         :param family: 4 or 6.
-        :param mac: of the member.
         :param kind: YOUNG or OLD.
         :param grace: seconds that the pin lives longer.
         :param ends: whether this packet ends it.
@@ -161,9 +155,7 @@ def make_flows(document: doc.Document, living: abc.Iterable[str], pins: Pins,
                ) -> abc.Iterator[openflow.Flow]:
     """Return flows that tell others, and believe them; none if there are none.
 
-    :param document: the VIP document.
     :param living: MAC addresses of members that are not dead.
-    :param pins: what learns.
     """
     if not document.partners:
         return
@@ -206,7 +198,6 @@ def make_hearing(document: doc.Document, here: abc.Sequence[str],
                  ) -> abc.Iterator[openflow.Flow]:
     """Return the flows by which others are heard.
 
-    :param document: the VIP document.
     :param here: what matches frames for this distributor.
     :param protocol: tcp or tcp6.
     :param to_vip: what matches one address of the VIP.

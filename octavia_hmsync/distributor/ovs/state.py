@@ -2,7 +2,9 @@
 
 """The state of a VIP that is kept for the data plane, a dict of JSON. Pure.
 
-It is where the VIP stands between lists of members, see transition.py.
+It is where the VIP stands between lists of members, see transition.py. A
+``state`` is what apply() returned; ``now`` is in seconds since the epoch, None
+for now.
 """
 
 import logging
@@ -19,9 +21,7 @@ def advance(document, previous=None, now=None, known_since=-math.inf):
 
     So that it can be kept before flows follow it.
 
-    :param document: a VIP's.
     :param previous: its state before, a dict, or None.
-    :param now: seconds since the epoch; None for now.
     :param known_since: see transition.advance().
     """
     before = None
@@ -39,13 +39,7 @@ def advance(document, previous=None, now=None, known_since=-math.inf):
 
 
 def is_due(document, state, now=None, known_since=-math.inf):
-    """Tell whether apply() must be called for time's sake alone.
-
-    :param document: a VIP's.
-    :param state: what apply() returned, a dict.
-    :param now: seconds since the epoch; None for now.
-    :param known_since: see transition.advance().
-    """
+    """Tell whether apply() must be called for time's sake alone."""
     now = time.time() if now is None else now
     transition = transitions.Transition.from_json(state)
     end = transitions.get_end(transition, document)
@@ -56,8 +50,6 @@ def is_due(document, state, now=None, known_since=-math.inf):
 def share(state, now=None):
     """Return what others adopt; pure.
 
-    :param state: what apply() returned, a dict.
-    :param now: seconds since the epoch; None for now.
     :returns: a dict as of schemas.TRANSITION, but for its version.
     """
     transition = transitions.Transition.from_json(state)
@@ -76,7 +68,6 @@ def share(state, now=None):
 def describe(state):
     """Return what is to be shown of a change of members; pure.
 
-    :param state: what apply() returned, a dict.
     :returns: a dict with mappings, how many there are, and pinned, MAC
               addresses of members whose connections are remembered one by
               one; None if there is no change.
@@ -93,9 +84,7 @@ def adopt(document, state, shared, now=None):
     """Return the state that one goes on with who may take over; pure.
 
     :param document: a VIP's, by which another distributor is active.
-    :param state: what apply() returned here, a dict.
     :param shared: what share() returned there.
-    :param now: seconds since the epoch; None for now.
     """
     now = time.time() if now is None else now
     return transitions.adopt(

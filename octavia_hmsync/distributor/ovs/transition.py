@@ -140,10 +140,7 @@ class Transition:
 
 
 def get_pin_timeout(document: doc.Document) -> int:
-    """Return the seconds that a silent connection is kept for, at most.
-
-    :param document: the VIP document.
-    """
+    """Return the seconds that a silent connection is kept for, at most."""
     return min(document.pin_timeout, MAX_PIN_TIMEOUT)
 
 
@@ -156,7 +153,6 @@ def advance(previous: Transition | None, document: doc.Document,
 
     :param previous: the Transition that was returned before; None if there
                      was none.
-    :param document: the VIP document.
     :param now: the time, in seconds since the epoch: it is compared after a
                 restart, too.
     :param known_since: since when it is known who has connections that are
@@ -281,8 +277,6 @@ def get_end(transition: Transition,
             document: doc.Document) -> float | None:
     """Return when the base may be forgotten if nothing changes.
 
-    :param transition: of that VIP.
-    :param document: the VIP document.
     :returns: a time, in seconds since the epoch; None if there is no other
               mapping, or it is not forgotten here.
     """
@@ -301,7 +295,6 @@ def adopt(own: Transition, other: Transition,
           document: doc.Document) -> Transition:
     """Return where a VIP stands at a standby distributor.
 
-    :param own: its own Transition.
     :param other: that of the active one, for the same document.
     :param document: the VIP document, by which it is not active.
     :returns: what advance() goes on with; its own where the active

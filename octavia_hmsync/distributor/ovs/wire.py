@@ -49,7 +49,6 @@ _READ = 1 << 16
 
 
 def make_message(kind: int, body: bytes, number: int = 0) -> bytes:
-    """Return a message."""
     return _HEADER.pack(_VERSION, kind, _HEADER.size + len(body),
                         number) + body
 
@@ -62,7 +61,6 @@ def make_packet_out(frame: bytes, port: int) -> bytes:
 
 
 def make_meter_mod(meter: openflow.Meter) -> bytes:
-    """Return what adds a meter."""
     return make_message(_METER_MOD, struct.pack(
         '!HHIHHIII', _ADD, _METER_FLAGS, meter.id, _DROP, _BAND_LENGTH,
         meter.rate, meter.rate, 0))
@@ -86,7 +84,6 @@ class Sum(typing.NamedTuple):
 def make_sum(match: openflow.Match, number: int) -> bytes:
     """Return what asks for the Sum of flows.
 
-    :param match: which of them.
     :param number: that the answer has.
     """
     table = _ALL_TABLES if match.table is None else match.table
@@ -125,7 +122,7 @@ class Heard:
 
 
 class Line:
-    """A connection to a bridge. One thread may use it.
+    """A connection to a bridge. One thread may use it. Time-outs are seconds.
 
     :param path: of the socket of the bridge.
     :param port: the OpenFlow port by which frames leave.
@@ -148,18 +145,15 @@ class Line:
             _SET_CONFIG, struct.pack('!HH', 0, _WHOLE)))
 
     def fileno(self) -> int:
-        """Return its descriptor."""
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Close it."""
         self._socket.close()
 
     def send(self, frames: abc.Iterable[bytes],
              mark: bytes | None = None) -> None:
         """Have the bridge send frames.
 
-        :param frames: Ethernet frames.
         :param mark: is heard of once it has done all that it was told
                      before, and has given us all that it had by then.
         """
@@ -203,8 +197,6 @@ class Line:
                    timeout: float) -> bool:
         """Add meters that are not there yet, and wait until they are.
 
-        :param meters: of the bridge.
-        :param timeout: seconds.
         :returns: False if the data path has none.
         """
         self._write(b''.join(map(make_meter_mod, meters)) + make_message(
@@ -213,22 +205,13 @@ class Line:
             (_METER_FAILED, _METER_EXISTS)}
 
     def empty(self, table: int, timeout: float) -> None:
-        """Delete all flows of a table, and wait until they are.
-
-        :param table: its number.
-        :param timeout: seconds.
-        """
+        """Delete all flows of a table, and wait until they are."""
         self._write(make_delete(table) + make_message(_ECHO_REQUEST, _EMPTIED))
         self.wait_for(_EMPTIED, timeout)
 
     def sum(self, matches: abc.Sequence[openflow.Match],
             timeout: float) -> list[Sum]:
-        """Sum up flows.
-
-        :param matches: which ones.
-        :param timeout: seconds.
-        :returns: a Sum of each match.
-        """
+        """Sum up flows; return a Sum of each match."""
         self._write(b''.join(
             make_sum(match, number) for number, match in enumerate(matches)
         ) + make_message(_ECHO_REQUEST, _COUNTED))

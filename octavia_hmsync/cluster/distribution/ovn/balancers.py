@@ -42,8 +42,6 @@ _PROBED = (member_repo.ACTIVE, member_repo.DRAINING, member_repo.STANDBY)
 class Applied:
     """What OVN was told last of a cluster, and the inputs of that.
 
-    :param network_id: of its VIP.
-    :param vip_port_id: of its VIP.
     :param source_port_id: of the port from which OVN probes members.
     :param ports: of listeners.
     :param members: {port: id of a member} of the members that OVN probes.
@@ -65,10 +63,7 @@ class Applied:
 
 
 def describe(scene, addresses):
-    """Return the part of a Scene on which a load balancer depends. Pure.
-
-    :param addresses: of the load balancer.
-    """
+    """Return the part of a Scene on which a load balancer depends. Pure."""
     return (scene.switch, scene.is_silent, scene.floating, scene.addresses,
             scene.switch and places_.find_places(
                 scene.links, scene.switch, addresses))
@@ -98,14 +93,7 @@ class Balancers:
         return row
 
     def add(self, cluster_id):
-        """Make OVN answer for the VIP of a cluster.
-
-        :returns: a backend.Outcome.
-        :raises NotPossible: if its network cannot have it, and why.
-        :raises DistributorUnreachable: if OVN does not answer.
-        :raises CloudUnavailable: if Neutron does not answer.
-        :raises CloudRefused: if Neutron rejects a request.
-        """
+        """Make OVN answer for the VIP of a cluster; see backend.Backend."""
         row = self.sync()
         cluster, addresses = self._get(cluster_id)
         self._check(addresses, self.northbound.read(
@@ -150,13 +138,7 @@ class Balancers:
             raise exceptions.NotPossible(problem)
 
     def apply(self, cluster_id):
-        """Tell OVN what the rows of a cluster say.
-
-        :returns: a backend.Outcome.
-        :raises UnknownCluster: if it is gone.
-        :raises NoDistributor: if OVN did not take it; rows stay as they are,
-                               and housekeeping goes on.
-        """
+        """Tell OVN what the rows of a cluster say; see backend.Backend."""
         for _attempt in range(_ATTEMPTS):
             cluster, addresses = self._get(cluster_id)
             vip = self._get_vip(cluster_id)
@@ -243,13 +225,7 @@ class Balancers:
                             'clients: %s', cluster.id, problem)
 
     def remove(self, cluster_id):
-        """Remove a cluster from OVN, and delete its port.
-
-        :param cluster_id: its row may be gone.
-        :returns: {name: why} if housekeeping has to do it later.
-        :raises CloudUnavailable: if Neutron does not answer.
-        :raises CloudRefused: if Neutron rejects a request.
-        """
+        """Remove a cluster from OVN, with its port; see backend.Backend."""
         with self._lock:
             self._applied.pop(cluster_id, None)
         vips = [vip for vip in vip_repo.get_of_cluster(

@@ -163,7 +163,6 @@ def _connect(database, remote, timeout):
 def prepare(conf, database):
     """Return the addresses of a database, with whose files it is spoken to.
 
-    :param database: NORTHBOUND or SOUTHBOUND.
     :returns: a tuple of addresses, as OVN writes them.
     :raises InvalidConfiguration: if the files cannot be used.
     """
@@ -186,8 +185,6 @@ def prepare(conf, database):
 def unreachable(database, remote, error):
     """Return the exception for a database that does not answer.
 
-    :param database: NORTHBOUND or SOUTHBOUND.
-    :param remote: its address.
     :param error: an exception or words.
     """
     reason = ' '.join(str(error).split()) or type(error).__name__
@@ -198,10 +195,7 @@ def unreachable(database, remote, error):
 
 
 def get_remote(conf, database):
-    """Return the address of a database, as OVN writes it.
-
-    :param database: NORTHBOUND or SOUTHBOUND.
-    """
+    """Return the address of a database, as OVN writes it."""
     return ','.join(ovn_conf.read(conf, _NAMES[database]).remotes)
 
 

@@ -85,7 +85,6 @@ def _wait(connection, deadline):
 
 
 def _get_rest(deadline):
-    """Return the milliseconds that are left."""
     return max(0, int((deadline - time.monotonic()) * 1000))
 
 

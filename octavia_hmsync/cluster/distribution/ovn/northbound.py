@@ -63,8 +63,6 @@ class Northbound:
     def read(self, network_id, vip_port_id, port_ids: abc.Iterable[str]):
         """Return the Scene of a VIP.
 
-        :param network_id: of the VIP.
-        :param vip_port_id: of the VIP.
         :param port_ids: ports whose addresses to read.
         """
         return self._execute(_Read, _SWITCH.format(network_id), vip_port_id,
@@ -85,7 +83,6 @@ class Northbound:
         return self._execute(_Apply, cluster_id, version, list(wanted))
 
     def remove(self, cluster_id):
-        """Delete the load balancers of a cluster."""
         self._execute(_Remove, cluster_id)
 
     def list(self):

@@ -13,8 +13,6 @@ GATEWAY_OWNER = 'network:router_gateway'
 class Link:
     """A port of a router, in a switch.
 
-    :param switch: its name.
-    :param router: its name.
     :param networks: addresses of the port, with prefix lengths.
     :param is_gateway: whether it is the external gateway of the router.
     """
@@ -48,9 +46,7 @@ def find_places(links: abc.Iterable[Link], switch: str,
     routers. Clients in the subnet of the VIP need the router, too: only the
     router answers their ARP requests for the VIP.
 
-    :param links: all links.
     :param switch: of the VIP.
-    :param addresses: of the load balancer.
     """
     links = [link for link in links if not link.is_gateway]
     own = [link for link in links if link.switch == switch]

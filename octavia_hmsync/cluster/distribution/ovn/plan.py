@@ -53,7 +53,6 @@ class Balancer:
     :param ip_port_mappings: {own address: its port, and the source address
                              of probes}.
     :param checks: keys of vips whose backends OVN probes.
-    :param external_ids: the id and the version of the cluster.
     """
 
     name: str

@@ -20,10 +20,7 @@ _AGENT = 'OVN Controller'
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """The port from which OVN probes members.
-
-    :param mtu: of its network.
-    """
+    """The port from which OVN probes members."""
 
     id: str
     mac: str
@@ -38,7 +35,6 @@ class SourcePorts(ports.Ports):
 
         :param network: of the VIP, from get_network().
         :param subnets: {address of the load balancer: id of its subnet}.
-        :returns: a Source.
         """
         found = self._find(cluster_id, HOST, network['id'])
         if found is None:

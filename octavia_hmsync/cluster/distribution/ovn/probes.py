@@ -158,6 +158,5 @@ class OVNProbeWatch:
 
 
 def make(conf, engine, balancers, wake):
-    """Make the OVNProbeWatch of a process."""
     return OVNProbeWatch(engine, balancers, Southbound(conf),
                          wake)

@@ -46,10 +46,7 @@ _NODES_AT_ONCE = 8
 
 
 class Nodes:
-    """Checks the nodes of members.
-
-    :param clock: returns seconds.
-    """
+    """Checks the nodes of members."""
 
     def __init__(self, engine, balancers, clock=time.monotonic):
         self._engine = engine
@@ -112,7 +109,6 @@ class OVNWatch:
     has told, which costs no request. Rows are read only of clusters that
     differ or changed, and of one page of the others.
 
-    :param clock: returns seconds.
     :param heartbeat_interval: seconds between two heartbeats of an amphora.
     :param interval: seconds between two rounds.
     """
@@ -138,10 +134,7 @@ class OVNWatch:
         self._compared: int | None = None
 
     def run_once(self):
-        """Ask OVN, and tell it what it does not know.
-
-        :returns: a backend.Report.
-        """
+        """Ask OVN, and tell it what it does not know."""
         row = self._balancers.sync()
         try:
             change = self._balancers.northbound.get_change()
@@ -270,7 +263,6 @@ def _is_same(known, state):
 
 
 def make(conf, engine, balancers):
-    """Make an OVNWatch."""
     return OVNWatch(
         engine, balancers,
         heartbeat_interval=conf.health_manager.heartbeat_interval,

@@ -98,7 +98,6 @@ def find_unsettled(vips, enabled, number):
 class DistributorWatch:
     """Checks all distributors, each time run_once() is called.
 
-    :param clock: returns seconds.
     :param heartbeat_interval: seconds between two heartbeats of an amphora.
     :param interval: seconds between two rounds.
     :param host: the name of this controller.
@@ -134,7 +133,6 @@ class DistributorWatch:
     def run_once(self):
         """Ask all distributors, and tell them what they do not know.
 
-        :returns: a backend.Report.
         :raises InvalidConfiguration: if the option or a file that it names
                                       cannot be used.
         """
@@ -394,7 +392,6 @@ class DistributorWatch:
 
 
 def make(conf, engine, distributors, floating):
-    """Make a DistributorWatch."""
     return DistributorWatch(engine, distributors, cluster_vips.VIPs(
         conf, engine, distributors),
         heartbeat_interval=conf.health_manager.heartbeat_interval,

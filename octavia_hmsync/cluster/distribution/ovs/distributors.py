@@ -100,10 +100,6 @@ class Distributors:
 
         If the active one cannot be told, another one becomes active.
 
-        :returns: a backend.Outcome: the active one took it.
-        :raises UnknownCluster: if it is gone.
-        :raises NoDistributor: if none took it; rows stay as they are, and
-                               housekeeping goes on.
         :raises InvalidConfiguration: if no distributor can be asked at all.
         """
         lost: dict[str, str] = {}

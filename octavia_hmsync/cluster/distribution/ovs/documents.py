@@ -42,9 +42,6 @@ def make(cluster: cluster_repo.Cluster,
          ) -> doc.Document:
     """Make the document of a cluster for one of its distributors.
 
-    :param members: in any state.
-    :param addresses: of its load balancer.
-    :param vip: its VIP on the distributor.
     :param pin_timeout: ``[hmsync_cluster] pin_timeout``, lowered to the idle
                         time-out of the members.
     :param others: its VIPs on all distributors.
@@ -89,7 +86,6 @@ def choose_pin_timeout(members: abc.Iterable[member_repo.Member],
     haproxy closes connections that are silent for longer than listeners
     allow.
 
-    :param members: of the cluster.
     :param most: ``[hmsync_cluster] pin_timeout``.
     """
     return min(most, max((_LEAST, *(

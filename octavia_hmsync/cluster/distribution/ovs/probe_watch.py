@@ -46,7 +46,6 @@ _NOTHING = ('UNKNOWN', 'GONE')
 def read(news):
     """Read the news of a distributor. Pure.
 
-    :param news: its answer.
     :returns: {(id of a cluster, id of an amphora or member): Result}, None
               instead of a Result if nothing is seen.
     :raises ValueError: if it cannot be read.
@@ -145,10 +144,7 @@ class Watcher:
         return _PAUSE if is_early and (is_whole or not told) else 0
 
     def _record(self, told, is_whole):
-        """Record what is seen.
-
-        :returns: whether anything changed.
-        """
+        """Record what is seen; return whether anything changed."""
         distributor_id = self.distributor.id
         ids = self._find(told, is_whole)
         results = {ids[key]: result for key, result in told.items()
@@ -184,11 +180,7 @@ class Watcher:
 
 
 class ProbeWatch:
-    """Keeps a Watcher for each distributor; run_once() updates the list.
-
-    :param client_of: returns the client for the URL of a distributor.
-    :param wake: called without arguments when something changed.
-    """
+    """Keeps a Watcher for each distributor; run_once() updates the list."""
 
     def __init__(self, engine, client_of, wake):
         self._engine = engine
@@ -279,5 +271,4 @@ class ProbeWatch:
 
 
 def make(distributors, engine, wake):
-    """Make the ProbeWatch of a process."""
     return ProbeWatch(engine, distributors.client_of, wake)

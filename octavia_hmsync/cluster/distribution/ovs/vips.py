@@ -62,12 +62,6 @@ class VIPs:
 
         A distributor that cannot have it is skipped, as long as another one
         can.
-
-        :returns: a backend.Outcome.
-        :raises NotPossible: if its network cannot have distributors.
-        :raises NoDistributor: if no distributor can have it, and why.
-        :raises CloudUnavailable: if Neutron does not answer.
-        :raises CloudRefused: if Neutron rejects a request.
         """
         rows = self.sync()
         self._meet(rows)
@@ -174,10 +168,7 @@ class VIPs:
                     passed_over.add(vip.distributor_id)
 
     def _plug(self, vip, network, subnets):
-        """Create the port of one VIP.
-
-        :returns: what is wrong, or None.
-        """
+        """Create the port of one VIP; return what is wrong, or None."""
         try:
             port = self._distributors.ports.ensure(
                 vip.cluster_id, vip.distributor_name, network, subnets)
@@ -241,11 +232,6 @@ class VIPs:
 
         Housekeeping tells a distributor that does not answer now; without
         its port it gets no traffic.
-
-        :param cluster_id: its row may be gone.
-        :returns: {name: why} of distributors that are not told yet.
-        :raises CloudUnavailable: if Neutron does not answer.
-        :raises CloudRefused: if Neutron rejects a request.
         """
         cluster = cluster_repo.get(self._engine, cluster_id)
         vips = vip_repo.get_of_cluster(self._engine, cluster_id)
