@@ -19,7 +19,6 @@ IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 def format_address(ip_address: str | IPAddress, port: int) -> str:
     """Write an address in the plugin's normal form.
 
-    :param port: a UDP port.
     :returns: ``192.0.2.1:5555`` or ``[2001:db8::1]:5555``.
     :raises ValueError: if the address or the port is invalid.
     """
@@ -77,19 +76,13 @@ def sort_key(address: str) -> tuple[int, int, int]:
 
 
 def canonical(addresses: abc.Iterable[str]) -> tuple[str, ...]:
-    """Return addresses without repetition, in the order of sort_key().
-
-    :param addresses: well-formed addresses in any order.
-    """
+    """Return addresses without repetition, in the order of sort_key()."""
     normalized = {format_address(*parse_address(a)) for a in addresses}
     return tuple(sorted(normalized, key=sort_key))
 
 
 def split_list(text: str | None) -> tuple[str, ...]:
-    """Read a stored controller_ip_port_list.
-
-    :param text: addresses separated by commas, or None.
-    """
+    """Read a stored controller_ip_port_list."""
     return tuple(a.strip() for a in (text or '').split(',') if a.strip())
 
 
@@ -118,7 +111,6 @@ def check_advertised(ip_address: str, allowed_networks: abc.Iterable[str],
 
     :param allowed_networks: networks (CIDR) in which it must lie; empty
                              allows any.
-    :param allow_loopback: whether a loopback address is allowed.
     :returns: the address in its normal form.
     :raises InvalidAddress: with what is wrong and what to do.
     :raises InvalidConfiguration: if an allowed network is not a network.
@@ -158,7 +150,6 @@ def check_advertised(ip_address: str, allowed_networks: abc.Iterable[str],
 def check_heard(ip_address: str, bind_ip: str | IPAddress) -> str:
     """Check that heartbeats to an address of this host would be heard.
 
-    :param bind_ip: ``[health_manager] bind_ip``.
     :returns: the address.
     :raises InvalidAddress: if a socket bound to bind_ip does not get what is
                             sent there.

@@ -30,7 +30,6 @@ from octavia_hmsync import exceptions
 class Service:
     """An OpenStack service.
 
-    :param name: for the operator.
     :param endpoint: the option with its address.
     :param section: section of octavia.conf with its credentials.
     """
@@ -77,11 +76,7 @@ class _SessionLoader(ks_loading.session.Session):
 
 
 def make_session(conf, section, auth):
-    """Make a session for one service.
-
-    :param section: with the options of the session.
-    :param auth: a keystoneauth1 plugin for authentication.
-    """
+    """Make a session for one service."""
     session = _SessionLoader().load_from_conf_options(conf, section,
                                                       auth=auth)
     # Without a time-out, an API that hangs blocks its caller for ever.
@@ -115,7 +110,6 @@ def reported(conf, action, service=NEUTRON):
     """Turn an error of Neutron or Keystone into one line.
 
     :param action: what is done, a verb first: 'create the network net1'.
-    :param service: another Service than Neutron.
     :raises CloudUnavailable: if there is no valid answer.
     :raises CloudRefused: if the answer is no.
     """

@@ -47,11 +47,8 @@ class Instance:
 class Host:
     """A compute host.
 
-    :param name: of the host.
-    :param zone: its availability zone, or None.
     :param is_enabled: whether it takes new instances.
     :param is_up: whether its service gives signs of life.
-    :param reason: why it is disabled, or None.
     """
 
     name: str
@@ -62,40 +59,29 @@ class Host:
 
 
 class Compute(typing.Protocol):
-    """A source of information about instances."""
+    """A source of information about instances.
+
+    CloudUnavailable or CloudRefused is raised if it does not answer.
+    """
 
     def get_status(self, compute_id: str) -> str | None:
-        """Return the state of an instance; None if it does not exist.
-
-        :raises CloudUnavailable, CloudRefused: if there is no answer.
-        """
+        """Return the state of an instance; None if it does not exist."""
 
     def list_instances(self, amphora_id: str | None = None
                        ) -> list[Instance] | None:
-        """Return instances named like amphorae; None if that is unknown.
-
-        :param amphora_id: only instances of this amphora.
-        :raises CloudUnavailable, CloudRefused: if there is no answer.
-        """
+        """Return instances named like amphorae; None if that is unknown."""
 
     def find(self, name: str) -> list[str]:
-        """Return the ids of instances of a name, as far as known.
-
-        :raises CloudUnavailable, CloudRefused: if there is no answer.
-        """
+        """Return the ids of instances of a name, as far as known."""
 
     def get_hosts(self, host: str | None = None) -> dict[str, str]:
         """Return {id of an instance: its host}, of Octavia's project.
 
         :param host: instances of other hosts may be left out.
-        :raises CloudUnavailable, CloudRefused: if there is no answer.
         """
 
     def list_hosts(self) -> list[Host]:
-        """Return all compute hosts.
-
-        :raises CloudUnavailable, CloudRefused: if there is no answer.
-        """
+        """Return all compute hosts."""
 
     def delete(self, compute_id: str) -> None:
         """Delete an instance; a missing one is no error.
@@ -222,10 +208,7 @@ def _parse_time(text):
 
 
 class Driver:
-    """Another compute driver of Octavia.
-
-    :param name: its entry point.
-    """
+    """Another compute driver of Octavia."""
 
     def __init__(self, name):
         self._name = name

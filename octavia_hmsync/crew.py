@@ -61,7 +61,6 @@ class Crew(typing.Generic[Key]):
     def join(self, timeout: float) -> set[Key]:
         """Wait for all threads to end.
 
-        :param timeout: seconds for which it waits.
         :returns: the keys of those that have not ended.
         """
         deadline = time.monotonic() + timeout
@@ -77,7 +76,6 @@ class Pauses(typing.Generic[Key]):
 
     :param first: seconds of the first pause; each next one is twice as long.
     :param last: seconds of the longest pause.
-    :param clock: called without arguments, seconds.
     """
 
     def __init__(self, first: float, last: float,
@@ -103,10 +101,7 @@ class Pauses(typing.Generic[Key]):
                                      min(2 * pause, self._last))
 
     def keep(self, is_kept: abc.Callable[[Key], bool]) -> None:
-        """Forget all keys but some.
-
-        :param is_kept: called with a key.
-        """
+        """Forget all keys but some."""
         with self._lock:
             self._pauses = {key: value for key, value in self._pauses.items()
                             if is_kept(key)}

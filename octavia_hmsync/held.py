@@ -37,7 +37,6 @@ def _make_lost(_key: str) -> Exception:
 class Held:
     """A claim on one row.
 
-    :param key: of the row.
     :param owner: an id that no other claim has.
     :param is_deletion: whether its owner deletes what the row is for.
     :param renewed_at: by the clock of the Claims.
@@ -97,7 +96,6 @@ class Held:
     def require(self, is_held: bool) -> None:
         """Take the result of a statement that needs the claim.
 
-        :param is_held: whether the row was still the owner's.
         :raises Lost: if not, as check().
         """
         if not is_held:
@@ -121,8 +119,6 @@ class Claims:
     """The claims of this process on rows of one table.
 
     :param repository: has claim(), renew() and release(), as db.claims.Claims.
-    :param host: the name of this controller.
-    :param expiry: seconds after which a claim lapses.
     :param is_unwanted: called with a key; tells whether what the row is for is
                         to be deleted.
     :param lost: called with the key of a row that another owner has claimed;

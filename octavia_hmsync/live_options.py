@@ -19,7 +19,6 @@ class LiveOptions:
     value of a configuration source for good.
 
     :param name: what it follows, for the log.
-    :param options: names of the options.
     :raises DatabaseUnavailable: if the database URL cannot be used.
     """
 

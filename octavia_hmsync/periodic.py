@@ -43,11 +43,7 @@ class _Problems:
         self._noticed: set[str] = set()
 
     def change(self, thread: abc.Hashable, problem: str | None) -> None:
-        """Note the present problem of a thread, and log any change.
-
-        :param thread: any hashable that stands for it.
-        :param problem: a line of text, or None.
-        """
+        """Note the present problem of a thread, and log any change."""
         with self._lock:
             before = self._by_thread.pop(thread, None)
             known = problem in self._by_thread.values()
@@ -98,10 +94,7 @@ def note_problem(what: abc.Hashable, problem: str | None) -> None:
 
 
 def describe(error: Exception) -> str:
-    """Put what a function raised in one line.
-
-    :param error: anything that it may raise.
-    """
+    """Put what a function raised in one line."""
     if isinstance(error, exceptions.HMSyncException):
         return str(error)
     if api.is_database_error(error):
@@ -124,9 +117,7 @@ class PeriodicThread:
     the number of failed calls.
 
     :param name: what it does, for the log.
-    :param function: called without arguments.
     :param interval: seconds between the end of a call and the next.
-    :param clock: called without arguments, seconds.
     """
 
     def __init__(self, name: str, function: abc.Callable[[], object],
@@ -164,10 +155,7 @@ class PeriodicThread:
         return self._thread.is_alive()
 
     def stop(self, timeout: float) -> None:
-        """Make no more calls, and wait for the running one.
-
-        :param timeout: seconds to wait.
-        """
+        """Make no more calls, and wait for the running one."""
         self._stopping.set()
         self._wake.set()
         if self._thread.ident is not None:

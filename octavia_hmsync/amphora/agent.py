@@ -46,7 +46,6 @@ class VipInterface:
 
     :param mac: of its port.
     :param vrrp_ip: its own address, beside the VIPs of the load balancer.
-    :param mtu: of the network.
     :param vips: (address, Subnet) pairs, the load balancer's own VIP first.
     :param fixed_ips: (address, Subnet) pairs of all addresses of its port,
                       vrrp_ip included. Members may be in any of these subnets.
@@ -67,7 +66,9 @@ def _is_listener(found):
 class Agent:
     """The agent of one amphora.
 
-    :param lb_network_ip: the address of its agent.
+    A method raises AgentUnreachable or AgentRefused if the agent fails, and
+    may have done then what it was asked for.
+
     :param timeout: seconds for each request; [hmsync] upload_timeout if None.
     """
 
@@ -106,7 +107,6 @@ class Agent:
         """Return the haproxy configuration of a load balancer.
 
         :returns: text, or None if it has none.
-        :raises AgentUnreachable, AgentRefused: if it gives none.
         """
         return self._get_configuration(
             f'loadbalancer/{load_balancer_id}/haproxy')
@@ -132,7 +132,6 @@ class Agent:
         :param path: below the version of the API.
         :returns: the value from its agent, unverified; None if there is no
                   such file.
-        :raises AgentUnreachable, AgentRefused: if it gives none.
         """
         status, text = self._ask('GET', path, allowed=(404,))
         if status == 404:
@@ -145,24 +144,18 @@ class Agent:
     def upload_file(self, path, content):
         """Upload a file that goes beside the certificates.
 
-        :param path: below the version of the API.
         :param content: text, which may be a secret.
-        :raises AgentUnreachable, AgentRefused: if it may not have taken it.
         """
         self._ask('PUT', path, content, 'application/octet-stream')
 
     def reload_haproxy(self, load_balancer_id):
-        """Reload haproxy; the old process keeps its connections.
-
-        :raises AgentUnreachable, AgentRefused: if it may have failed.
-        """
+        """Reload haproxy; the old process keeps its connections."""
         self._ask('PUT', f'loadbalancer/{load_balancer_id}/reload')
 
     def get_listeners(self):
         """Return the listeners that it has been configured with.
 
         :returns: {id of a listener: its status}.
-        :raises AgentUnreachable, AgentRefused: if it does not tell.
         """
         found = self._ask_json('listeners')
         if not (isinstance(found, list) and all(map(_is_listener, found))):
@@ -176,7 +169,6 @@ class Agent:
         """Return the interface that has an address.
 
         :returns: the interface's name, None if no interface has it.
-        :raises AgentUnreachable, AgentRefused: if it does not tell.
         """
         path = f'interface/{address}'
         status, text = self._ask('GET', path, allowed=(404,))
@@ -191,10 +183,7 @@ class Agent:
                 f'who answers there') from None
 
     def count_haproxies(self):
-        """Return how many haproxy processes run, one for each load balancer.
-
-        :raises AgentUnreachable, AgentRefused: if it does not tell.
-        """
+        """Return how many haproxies run, one for each load balancer."""
         try:
             return int(self._ask_json('details')['haproxy_count'])
         except (KeyError, TypeError, ValueError):
@@ -204,17 +193,13 @@ class Agent:
                 f'answers there') from None
 
     def holds(self, address):
-        """Tell whether an address is on one of its interfaces.
-
-        :raises AgentUnreachable, AgentRefused: if it does not tell.
-        """
+        """Tell whether an address is on one of its interfaces."""
         return self.get_interface(address) is not None
 
     def configure(self, configuration):
         """Replace the agent's own configuration.
 
         :param configuration: text; it holds a secret.
-        :raises AgentUnreachable, AgentRefused: if it did not take it.
         """
         self._ask('PUT', 'config', configuration, 'application/octet-stream')
 
@@ -223,8 +208,6 @@ class Agent:
 
         An interface that is not plugged yet becomes one for members, without
         the VIPs.
-
-        :raises AgentUnreachable, AgentRefused: if it may have failed.
         """
         self._plug(interface, interface.vips)
 
@@ -232,8 +215,6 @@ class Agent:
         """Remove the VIPs from its interface; their connections end.
 
         Its own addresses stay, and it answers ARP only for these.
-
-        :raises AgentUnreachable, AgentRefused: if it may have failed.
         """
         self._plug(interface, ((interface.vrrp_ip, interface.vips[0][1]),))
 
@@ -254,32 +235,20 @@ class Agent:
                     for address, other in additional]}}))
 
     def upload_keepalived(self, configuration):
-        """Upload a keepalived configuration, which takes effect later.
-
-        :raises AgentUnreachable, AgentRefused: if it may have failed.
-        """
+        """Upload a keepalived configuration, which takes effect later."""
         self._ask('PUT', 'vrrp/upload', configuration,
                   'application/octet-stream')
 
     def start_keepalived(self):
-        """Start keepalived with the configuration that it has.
-
-        :raises AgentUnreachable, AgentRefused: if it may have failed.
-        """
+        """Start keepalived with the configuration that it has."""
         self._ask('PUT', 'vrrp/start')
 
     def reload_keepalived(self):
-        """Reload the configuration of a running keepalived.
-
-        :raises AgentUnreachable, AgentRefused: if it may have failed.
-        """
+        """Reload the configuration of a running keepalived."""
         self._ask('PUT', 'vrrp/reload')
 
     def stop_keepalived(self):
-        """Stop keepalived, which gives up the VIPs first.
-
-        :raises AgentUnreachable, AgentRefused: if it may have failed.
-        """
+        """Stop keepalived, which gives up the VIPs first."""
         self._ask('PUT', 'vrrp/stop')
 
     def advertise(self, load_balancer_id):
@@ -287,7 +256,5 @@ class Agent:
 
         The agent does so when asked to start haproxy; a running haproxy is
         not touched. Only for a SINGLE amphora that holds the VIPs.
-
-        :raises AgentUnreachable, AgentRefused: if it may have failed.
         """
         self._ask('PUT', f'loadbalancer/{load_balancer_id}/start')

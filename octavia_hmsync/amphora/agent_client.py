@@ -41,8 +41,6 @@ _TIME = '%Y-%m-%d %H:%M'
 class Upload:
     """One configuration for one amphora.
 
-    :param amphora_id: the amphora's id, the name in its certificate.
-    :param lb_network_ip: address of its agent.
     :param body: the configuration file; it holds a secret.
     """
 
@@ -59,7 +57,6 @@ class Answer:
     :param error: one line for the operator, None when APPLIED.
     :param is_unanswered: whether nothing at all answered at its address, not
                           even with a wrong certificate.
-    :param seconds: its duration.
     """
 
     result: str
@@ -100,7 +97,6 @@ def concurrency(conf):
 def create_context(conf):
     """Make the TLS context for agents, with the certificates of octavia.conf.
 
-    :returns: an ssl.SSLContext.
     :raises InvalidConfiguration: if the certificates cannot be used.
     """
     haproxy = conf.haproxy_amphora
@@ -165,11 +161,7 @@ class RestAgentClient:
         self._tls = create_context(conf)
 
     async def upload(self, upload):
-        """Upload one configuration.
-
-        :param upload: an Upload.
-        :returns: an Answer.
-        """
+        """Upload one configuration."""
         try:
             ipaddress.ip_address(upload.lb_network_ip)
         except ValueError:
@@ -190,11 +182,7 @@ class RestAgentClient:
                   content_type='application/json', timeout=None, kept=1024):
         """Make one request of the API, on its own connection.
 
-        :param amphora_id: the amphora's id, the name in its certificate.
-        :param lb_network_ip: address of its agent.
-        :param method: of HTTP.
         :param path: below ``/1.0/``.
-        :param body: text.
         :param timeout: seconds for all of it; ``[hmsync] upload_timeout`` if
                         None.
         :param kept: how many bytes of the answer to wait for.
@@ -253,7 +241,6 @@ class RestAgentClient:
 def get_host(lb_network_ip, interface):
     """Return the host to connect to for an agent.
 
-    :param lb_network_ip: its address.
     :param interface: that of the management network, for link-local addresses.
     :raises ValueError: if it is not an IP address.
     """
@@ -267,8 +254,6 @@ def does_anybody_answer(conf, lb_network_ips):
     """Tell whether one of some agents can be reached.
 
     It opens a TLS connection without a request, which changes nothing.
-
-    :param lb_network_ips: addresses of agents.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -44,7 +44,6 @@ def topology_for(topology, role, conf):
     ACTIVE_ACTIVE.
 
     :param topology: topology of its load balancer, None if it has none.
-    :param role: its role, or None.
     :returns: SINGLE or ACTIVE_STANDBY.
     """
     if (role == compat.ROLE_IN_CLUSTER or
@@ -95,7 +94,6 @@ class AgentConfigRenderer:
 
         :param topology: SINGLE or ACTIVE_STANDBY.
         :param addresses: its controller_ip_port_list, not empty.
-        :returns: the file's text.
         :raises ValueError: if the list is empty; the amphora would fall
                             silent.
         """

@@ -21,7 +21,6 @@ BADNESS = {'ERROR': 3, 'OFFLINE': 2, 'DRAINING': 1, 'DEGRADED': 1}
 class Heartbeat:
     """One heartbeat of an amphora.
 
-    :param amphora_id: the sender.
     :param listeners: ids of the listeners that run there.
     :param members: {id: operating_status}, as seen by that amphora.
     """

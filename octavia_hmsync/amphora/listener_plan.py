@@ -33,10 +33,6 @@ def fetch_secrets(planner, listeners):
 def plan(planner, load_balancer, amphora, facts=compat_driver.ANY):
     """Plan the requests that give an amphora all listeners.
 
-    :param planner: a compat Planner.
-    :param amphora: one of its amphorae.
-    :param facts: what its agent reports of it.
-    :returns: a list of compat's Request.
     :raises UnknownTemplate: if Octavia leaves a listener out.
     """
     requests = planner.plan('update_amphora_listeners', load_balancer,

@@ -12,8 +12,6 @@ def find_served(is_enabled: bool, enabled: Mapping[str, bool]) -> list[str]:
 
     Octavia renders no listener of a load balancer that is disabled.
 
-    :param is_enabled: whether the load balancer is enabled.
-    :param enabled: {id: whether the listener is enabled}.
     :returns: ids, sorted.
     """
     return sorted(listener_id for listener_id, itself in enabled.items()
@@ -24,7 +22,6 @@ def find_missing(amphora_id: str, expected: Iterable[str],
                  statuses: Mapping[str, str]) -> Iterator[str]:
     """Yield the listeners that an amphora lacks or does not serve.
 
-    :param expected: ids of the listeners that it must serve.
     :param statuses: {id: status}, as reported by its agent.
     :returns: in words.
     """

@@ -38,8 +38,6 @@ _DETAIL = 300
 class Target:
     """A member that is to be configured.
 
-    :param amphora_id: its amphora.
-    :param lb_network_ip: the address of its agent.
     :param plan: called with compat's Facts, in a separate thread, one at a
                  time; returns a list of Request.
     :param needs_facts: whether to ask its agent for these facts first.
@@ -57,7 +55,6 @@ class Target:
 def tell(client, targets, seconds):
     """Send members the requests that are planned for them.
 
-    :param targets: a list of Target.
     :param seconds: for each member, plus a tenth for each request.
     :returns: {id of a member: why it did not take everything, in one line};
               empty if all members did.
@@ -68,7 +65,6 @@ def tell(client, targets, seconds):
 def tell_one(client, amphora, plan, seconds, needs_facts=True):
     """Send one amphora the requests that are planned for it.
 
-    :param amphora: Octavia's data model of it.
     :param plan, needs_facts: see Target.
     :raises ClusterNotUpdated: with the reason, if it did not take all.
     """
@@ -115,10 +111,7 @@ def _describe(task, target):
 
 
 class _Teller:
-    """Configures one member.
-
-    :param planner: an executor.
-    """
+    """Configures one member."""
 
     def __init__(self, client, target, seconds, planner):
         self._client = client

@@ -44,9 +44,6 @@ async def exchange(host: str, port: int, context: ssl.SSLContext,
                    trace: Trace | None = None) -> None:
     """Send a request, and read the answer.
 
-    :param host: an IP address.
-    :param port: TCP port.
-    :param context: an ssl.SSLContext.
     :param server_name: the name that the certificate must have.
     :param request: bytes; sent in one write.
     :param reader: gets the answer as it arrives, or the part that arrived

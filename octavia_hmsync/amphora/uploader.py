@@ -73,7 +73,6 @@ class Uploader:
                    ) -> abc.Iterator[list[_Ended]]:
         """Upload configurations concurrently.
 
-        :param uploads: a list of agent_client.Upload.
         :param may_begin: called before each upload; once it returns False,
                           no more are begun. It must not raise.
         :param on_all_begun: called when no upload waits for its turn any

@@ -20,9 +20,7 @@ _NAME = 255
 def make(command, argv, reason):
     """Return the order.New of this process.
 
-    :param command: the words of the command.
     :param argv: its other arguments, a list.
-    :param reason: why, in the operator's words, or None.
     """
     return order_repo.New(
         str(uuid.uuid4()), types.storable(command, _NAME),

@@ -51,7 +51,6 @@ def describe(error):
     """Put an error in one line.
 
     :param error: one of REPORTED_ERRORS.
-    :returns: a line that says what to do.
     """
     if isinstance(error, exceptions.HMSyncException):
         return str(error)
@@ -150,7 +149,6 @@ class DatabaseMixin(plain.Command):
 
         :param with_octavia: whether Octavia's own code is to run, which
                              takes a second to import.
-        :returns: a parsed oslo.config object with our options registered.
         :raises DatabaseUnavailable: if it names no database.
         :raises WrongOctavia: if Octavia lacks what we need of it.
         """
@@ -168,8 +166,6 @@ class DatabaseMixin(plain.Command):
         """Parse octavia.conf and make an engine.
 
         :param check_schema: whether the plugin's tables must exist.
-        :param with_octavia: see load_configuration().
-        :returns: (parsed oslo.config object, SQLAlchemy engine).
         :raises HMSyncException: saying what to do.
         """
         conf = self.load_configuration(with_octavia)
@@ -186,12 +182,7 @@ class DatabaseMixin(plain.Command):
 
 
 def add_dry_run(parser, text, needs_reason=False):
-    """Add the options of a command that changes something.
-
-    :param parser: its argparse parser.
-    :param text: what the command tells with --dry-run.
-    :param needs_reason: whether --reason must be given.
-    """
+    """Add the options of a command that changes something."""
     plain.add_dry_run(parser, text)
     add_reason(parser, needs_reason)
 

@@ -34,11 +34,7 @@ class Lines(List):
 
 
 class Objects(Lines):
-    """Objects: for programs as they are, for people a line for each.
-
-    :param objects: a list of dicts.
-    :param describe: puts one of them in a line.
-    """
+    """Objects: for programs as they are, for people a line for each."""
 
     def __init__(self, objects, describe):
         super().__init__(list(objects))

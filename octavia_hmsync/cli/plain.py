@@ -41,8 +41,6 @@ class ShowOne(Command, show.ShowOne):
 def positive_seconds(text):
     """Read a time in seconds, for argparse.
 
-    :param text: from the command line.
-    :returns: a float.
     :raises ArgumentTypeError: if it is not such a time.
     """
     try:
@@ -63,8 +61,6 @@ def seconds(text):
 def positive_number(text):
     """Read a number above 0, for argparse.
 
-    :param text: from the command line.
-    :returns: an int.
     :raises ArgumentTypeError: if it is not such a number.
     """
     if not text.isdecimal() or not 0 < int(text) <= _LONGEST:
@@ -79,21 +75,13 @@ def count(number, one, many):
 
 
 def add_dry_run(parser, text):
-    """Add the option --dry-run of a command that changes something.
-
-    :param parser: its argparse parser.
-    :param text: what the command tells then.
-    """
+    """Add the option --dry-run of a command that changes something."""
     parser.add_argument('--dry-run', action='store_true',
                         help=f'change nothing, only tell {text}')
 
 
 def add_long(parser, columns):
-    """Add the option --long, for more columns of a list.
-
-    :param parser: the parser of a cliff lister.
-    :param columns: names of these columns.
-    """
+    """Add the option --long, for more columns of a list."""
     parser.add_argument(
         '--long', action='store_true',
         help=f'show {", ".join(columns)}, too; -c with one of these does so '

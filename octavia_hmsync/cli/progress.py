@@ -93,9 +93,7 @@ def describe_time(seconds):
 def name_some(lines, number, where):
     """Return the first lines, and one that tells how many there are beside.
 
-    :param lines: an iterable of lines.
     :param number: how many there are in all.
-    :param where: the command that shows them all.
     """
     shown = list(lines)[:NAMED]
     if number > len(shown):
@@ -112,9 +110,6 @@ class Rates:
     def note(self, now, name, done):
         """Record how many are done.
 
-        :param now: a monotonic time, seconds.
-        :param name: of what.
-        :param done: how many.
         :returns: how many per second lately, 0.0 until that is known.
         """
         seen = self._seen[name]
@@ -126,10 +121,7 @@ class Rates:
 
 
 class _Lines:
-    """For pipes and logs: a line for each change.
-
-    :param stream: where to write.
-    """
+    """For pipes and logs: a line for each change."""
 
     def __init__(self, stream):
         self._stream = stream
@@ -155,10 +147,7 @@ class _Lines:
 
 
 class _Bars:
-    """For terminals: bars, redrawn in their place.
-
-    :param terminal: a rich Console.
-    """
+    """For terminals: bars, redrawn in their place."""
 
     def __init__(self, terminal):
         from rich import live
@@ -188,10 +177,7 @@ class _Bars:
 
 
 class Display:
-    """Shows progress on a stream, as that permits.
-
-    :param stream: where to write.
-    """
+    """Shows progress on a stream, as that permits."""
 
     def __init__(self, stream):
         # Imported late: most commands do not follow anything.
@@ -231,12 +217,10 @@ class Watch(Display):
     """Looks repeatedly, and shows how far things are.
 
     :param app: the application of cmd.hmsync.
-    :param interval: seconds between two looks.
     :param timeout: seconds until it gives up, None for never.
     :param farewell: the message after Ctrl-C, or ''.
     :param explain: called with an exception of a look; returns a line if
                     that passes, None to raise it.
-    :param stream: where to write, standard output by default.
     """
 
     def __init__(self, app, interval, timeout, farewell='',
@@ -289,10 +273,7 @@ class Watch(Display):
 
 def add_arguments(parser, interval=INTERVAL,
                   timeout_help='give up after so long', default=None):
-    """Add the arguments --interval and --timeout.
-
-    :param interval: the default time between two looks, seconds.
-    """
+    """Add the arguments --interval and --timeout."""
     parser.add_argument('--interval', type=plain.positive_seconds,
                         default=interval, metavar='<seconds>',
                         help=f'time between two looks (default: {interval})')

@@ -34,7 +34,6 @@ _LATEST = 1
 class Process:
     """Runs until it is told to end.
 
-    :param conf: a parsed oslo.config object with our options registered.
     :raises DatabaseUnavailable: if the database URL cannot be used.
     """
 

@@ -180,7 +180,6 @@ class HMSyncApp(app.App):
 def main(argv=None):
     """Run one command.
 
-    :param argv: the arguments, those of the process by default.
     :returns: the exit code: 0, 1 if the command failed, 2 if its arguments
               are wrong; "upgrade check" has its own, see cli/upgrade.py.
     """

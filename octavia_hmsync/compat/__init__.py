@@ -300,7 +300,6 @@ def load_configuration(args):
     """Parse octavia.conf the way Octavia's own commands do.
 
     :param args: ``--config-file`` and ``--config-dir`` arguments.
-    :returns: the parsed oslo.config object.
     """
     from octavia.common import config as octavia_config
 
@@ -322,10 +321,7 @@ def limit_requests():
 
 
 def load_neutron_auth():
-    """Load the credentials that Octavia has for Neutron.
-
-    :returns: a keystoneauth1 plugin for authentication.
-    """
+    """Load the credentials that Octavia has for Neutron."""
     from octavia.common import keystone
 
     return keystone.KeystoneSession('neutron').get_auth()
@@ -356,8 +352,6 @@ def load_image_driver(name):
 def read_image(driver, image_id):
     """Read the properties of a Glance image.
 
-    :param driver: see load_image_driver().
-    :param image_id: id in Glance.
     :returns: a dict with min_disk, min_ram, size and virtual_size; None for a
               driver other than Octavia's for Glance.
     """
@@ -369,10 +363,7 @@ def read_image(driver, image_id):
 
 
 def make_driver_amphora(amphora_id, lb_network_ip):
-    """Build the data model that an amphora driver takes as its amphora.
-
-    :param lb_network_ip: address of its agent.
-    """
+    """Build the data model that an amphora driver takes as its amphora."""
     from octavia.common import data_models
 
     return data_models.Amphora(id=amphora_id, lb_network_ip=lb_network_ip)

@@ -139,7 +139,6 @@ def make_build_flow(load_balancer, role):
     In either topology the amphora boots as one of a pair, because the agent
     then leaves the VIP to keepalived.
 
-    :param load_balancer: see get_load_balancer().
     :param role: the role of the amphora that it replaces.
     :returns: (flow, its store).
     """
@@ -163,9 +162,6 @@ def make_build_flow(load_balancer, role):
 def read_network_config(load_balancer, amphora, network_driver):
     """Ask Neutron how an amphora of a pair is plugged in.
 
-    :param load_balancer: see get_load_balancer().
-    :param amphora: an amphora of it.
-    :param network_driver: see load_network_driver().
     :returns: a dict, for render_keepalived().
     """
     return network_driver.get_network_configs(load_balancer, amphora)[
@@ -177,9 +173,6 @@ def render_keepalived(load_balancer, amphora, network_config):
 
     :param load_balancer: see get_load_balancer(), reduced to the two
                           amphorae that are to be peers.
-    :param amphora: one of these.
-    :param network_config: see read_network_config().
-    :returns: text.
     """
     from octavia.amphorae.drivers.keepalived.jinja import jinja_cfg
 

@@ -150,7 +150,6 @@ class Planner:
 
         Octavia's driver would skip a listener whose secrets it cannot fetch.
 
-        :param listener: a data model.
         :raises Exception: any error of the certificate manager.
         """
         if listener.protocol in constants.LVS_PROTOCOLS:
@@ -173,7 +172,6 @@ class Planner:
         """Return the requests of a call of Octavia's driver.
 
         :param function: the name of a method of the driver.
-        :param args: its arguments.
         :param facts: the answers of the agents.
         :returns: {id of an amphora: [Request]}
         :raises Exception: any error of that method.

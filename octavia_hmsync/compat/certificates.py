@@ -21,7 +21,6 @@ def fetch_certificate(manager, project_id, ref):
     """Fetch a certificate with its key, to see whether that works.
 
     :param manager: see load_manager().
-    :param project_id: the project of the load balancer.
     :param ref: reference to it; no consumer is registered for it.
     :raises Exception: any error of the manager.
     """

@@ -26,7 +26,6 @@ _REPOSITORIES = 'octavia.db.repositories'
 class Call:
     """A call of something in Octavia.
 
-    :param module: where it is.
     :param name: its name there, dotted for a method of a class.
     :param positional: how many positional arguments it gets, self included.
     :param keywords: the names of its keyword arguments.
@@ -160,19 +159,13 @@ def find_of_replace():
 
 
 def find_of_failover():
-    """Check the calls of mode failover.
-
-    :returns: a list of problems, in words.
-    """
+    """Check the calls of mode failover."""
     return [*_find_constants(_CONSTANTS_OF_FAILOVER),
             *_find(_FAILOVER + _BOTH)]
 
 
 def find_of_members():
-    """Check the calls that build and configure members of clusters.
-
-    :returns: a list of problems, in words.
-    """
+    """Check the calls that build and configure members of clusters."""
     return _find(_LISTENERS + _MEMBERS + _FLOWS)
 
 

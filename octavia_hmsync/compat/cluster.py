@@ -37,7 +37,6 @@ VIP = constants.VIP
 def make_server(topic, endpoint):
     """Make an RPC server beside Octavia's own, on its connection.
 
-    :param topic: the topic to listen on.
     :param endpoint: the object that answers, with its own target.
     :returns: an oslo.messaging server, not yet started.
     """
@@ -171,7 +170,6 @@ def join_load_balancer(amphora_id, load_balancer_id, vip, base_port):
     """Assign an amphora to a load balancer.
 
     :param amphora_id: an amphora without an instance yet.
-    :param load_balancer_id: id of the load balancer.
     :param vip: as given by the task that allocated it.
     :param base_port: as given by the task that made its port.
     """
@@ -206,11 +204,7 @@ def set_amphora_right(amphora_id):
 
 
 def describe_load_balancer(load_balancer):
-    """Return a load balancer in the form that Octavia's tasks take.
-
-    :param load_balancer: see compat.amphora.get_load_balancer().
-    :returns: a dict.
-    """
+    """Return a load balancer in the form that Octavia's tasks take."""
     from octavia.api.drivers import utils as provider_utils
 
     return provider_utils.db_loadbalancer_to_provider_loadbalancer(
@@ -289,7 +283,6 @@ def make_deletion_flow(load_balancer, listeners, pools):
 def describe_children(load_balancer):
     """Return the listeners and pools of a load balancer for its deletion.
 
-    :param load_balancer: see compat.amphora.get_load_balancer().
     :returns: two lists of dicts.
     """
     from octavia.controller.worker.v2.flows import flow_utils

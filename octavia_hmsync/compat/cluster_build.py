@@ -89,7 +89,6 @@ def make_boot_store(load_balancer, compute_zone=None):
     length of its prefix: OVN would take a port with the bare address for a
     possible parent port.
 
-    :param load_balancer: see compat.amphora.get_load_balancer().
     :param compute_zone: where it boots; None for the compute zone of the
                          load balancer's availability zone.
     """
@@ -122,7 +121,6 @@ def make_plug_flow(name):
 
     The caller has to hold the lock of the load balancer.
 
-    :param name: a prefix of the names of all tasks.
     :returns: a flow, whose store make_plug_store() returns.
     """
     from octavia.controller.worker.v2.tasks import amphora_driver_tasks
@@ -150,11 +148,7 @@ def make_plug_flow(name):
 
 
 def make_plug_store(load_balancer, amphora):
-    """Return the store of make_plug_flow().
-
-    :param load_balancer: see compat.amphora.get_load_balancer().
-    :param amphora: an amphora of it.
-    """
+    """Return the store of make_plug_flow()."""
     _flavor, zone = compat_amphora.get_metadata(
         load_balancer, compat_amphora.ACTIVE_STANDBY)
     return {constants.AVAILABILITY_ZONE: zone,

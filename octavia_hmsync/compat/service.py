@@ -12,8 +12,6 @@ from octavia_hmsync import exceptions
 def prepare(prog, args):
     """Parse octavia.conf, and set up logs and notifications like Octavia.
 
-    :param prog: the name of the program.
-    :param args: the arguments of its command line.
     :raises InvalidConfiguration: if octavia.conf cannot be read.
     """
     try:

@@ -310,10 +310,7 @@ def _parse_distributor(text: str) -> Distributor:
 
 
 def make_url(host: str, port: int | None = None) -> str:
-    """Return the URL of a distributor.
-
-    :param host: its name or address.
-    """
+    """Return the URL of a distributor."""
     shown = f'[{host}]' if ':' in host else host
     return f'https://{shown}:{port or DISTRIBUTOR_PORT}'
 

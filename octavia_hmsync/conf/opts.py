@@ -92,7 +92,6 @@ def describe_error(error: Exception) -> str:
     """Put an exception of oslo.config in one line.
 
     :param error: its text names a place in Python's notation.
-    :returns: a line of text, without a full stop.
     """
     text = _LOCATION.sub(lambda found: found['detail'] or 'the command line',
                          str(error))

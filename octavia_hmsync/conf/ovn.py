@@ -50,7 +50,6 @@ def name_connection(database: str) -> str:
 def read(conf: cfg.ConfigOpts, database: str) -> Database:
     """Return the Database that the files of a configuration have.
 
-    :param conf: Octavia's configuration.
     :param database: NORTHBOUND or SOUTHBOUND.
     """
     option = _CONNECTION.format(database)

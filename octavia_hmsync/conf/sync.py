@@ -284,8 +284,6 @@ def batch_limit(opts):
 
     With upload_rate no more than can begin within some seconds, because more
     urgent work, such as the canaries of a new list, has to wait for the batch.
-
-    :param opts: the group ``[hmsync]``.
     """
     if not opts['upload_rate']:
         return opts['batch_size']

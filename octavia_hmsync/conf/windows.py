@@ -38,7 +38,6 @@ class Window:
 def parse(text: str) -> tuple[Window, ...]:
     """Read windows.
 
-    :param text: see the module.
     :returns: windows, by day; none for an empty text, which means always.
     :raises NotPossible: naming what cannot be read.
     """
@@ -107,7 +106,6 @@ def is_open(windows: tuple[Window, ...], now: datetime.datetime) -> bool:
     """Tell whether a replacement may begin.
 
     :param windows: none for always.
-    :param now: UTC.
     """
     minute = _minute_of(now)
     return not windows or any(
@@ -117,12 +115,7 @@ def is_open(windows: tuple[Window, ...], now: datetime.datetime) -> bool:
 
 def get_opening(windows: tuple[Window, ...],
                 now: datetime.datetime) -> datetime.datetime:
-    """Return when a replacement may begin.
-
-    :param windows: none for always.
-    :param now: UTC.
-    :returns: now if it may begin now.
-    """
+    """Return when a replacement may begin."""
     if is_open(windows, now):
         return now
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)

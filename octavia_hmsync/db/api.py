@@ -136,10 +136,7 @@ _CLOSED = (0, '')
 
 
 def describe(error):
-    """Describe an exception in one line, without the statement.
-
-    :param error: an exception for which is_database_error() is true.
-    """
+    """Describe an exception in one line, without the statement."""
     cause = getattr(error, 'inner_exception', None) or error
     if _is_hidden(error):
         cause = error.__cause__
@@ -152,10 +149,7 @@ def describe(error):
 
 
 def explain(error):
-    """Return a line for the operator: the error, and what to do.
-
-    :param error: an exception for which is_database_error() is true.
-    """
+    """Return a line for the operator: the error, and what to do."""
     return (f'The database cannot be used: {describe(error)}. Check '
             f'[database] connection in octavia.conf, and the database.')
 

@@ -29,7 +29,6 @@ class Claims:
     """The claims of one table.
 
     :param key: the column that a row is found by.
-    :param owner: the column with the owner.
     :param conditions: what must hold as long as a row is claimed.
     :param made: a column that is NULL until what the row is for is made; a
                  claim adds the row, and a release deletes it again. None if
@@ -71,8 +70,6 @@ class Claims:
              **values: Any) -> bool:
         """Claim a row that has no owner, or is the owner's.
 
-        :param expiry: seconds after which the claim lapses.
-        :param conditions: what must hold, too.
         :param values: other columns that change.
         :returns: False if it has another owner, or there is no such row.
         """
@@ -86,8 +83,6 @@ class Claims:
              expiry: int, **values: Any) -> bool:
         """Renew a claim, also one that lapsed and that no other owner took.
 
-        :param expiry: seconds after which the claim lapses, from now on.
-        :param values: other columns that change.
         :returns: False if it has another owner: stop all work then.
         """
         return self.change(connection, key, owner,
@@ -110,7 +105,6 @@ class Claims:
                **values: Any) -> bool:
         """Change a row that an owner has claimed.
 
-        :param values: columns that change.
         :returns: False if it has another owner.
         """
         return connection.execute(
@@ -121,7 +115,6 @@ class Claims:
                *conditions: Any) -> bool:
         """Delete a row that an owner has claimed.
 
-        :param conditions: what must hold, too.
         :returns: False if it has another owner.
         """
         return connection.execute(
@@ -135,8 +128,6 @@ class Claims:
               expiry: int) -> bool:
         """Claim a row that has no owner.
 
-        :param owner: a new claim owner, of this call alone.
-        :param expiry: seconds after which the claim lapses.
         :returns: False if it has another owner, or it is gone.
         """
         with engine.begin() as connection:

@@ -31,10 +31,7 @@ def _read(connection):
 
 
 def add(connection):
-    """Add the rows that are missing.
-
-    :param connection: an SQLAlchemy connection, in a transaction.
-    """
+    """Add the rows that are missing."""
     for table, name, _column, description in list(_read(connection)):
         if description is False:
             connection.execute(sa.insert(table).values(

@@ -24,7 +24,6 @@ _TABLE = models.News.__table__
 class News:
     """An event.
 
-    :param id: of the row.
     :param kind: the event type of its payload, without the project.
     :param body: the facts.
     """
@@ -37,8 +36,6 @@ class News:
 def add(connection, kind, **body):
     """Record an event of this transaction.
 
-    :param connection: an SQLAlchemy connection, in a transaction.
-    :param kind: the event type of its payload, without the project.
     :param body: the facts; plain values, and times.
     """
     connection.execute(sa.insert(_TABLE).values(
@@ -61,10 +58,7 @@ def take(engine, limit):
 
 @api.retry
 def forget(engine, max_age):
-    """Delete old news, as they pile up without notifications.
-
-    :param max_age: seconds.
-    """
+    """Delete old news, as they pile up without notifications."""
     with engine.begin() as connection:
         return connection.execute(sa.delete(_TABLE).where(
             _TABLE.c.created_at < types.utcnow_plus(-max_age))).rowcount

@@ -75,7 +75,6 @@ def set_gone(engine, amphora_id):
 def get_unfinished(engine, load_balancer_id):
     """Return the ids of amphorae that were begun and have no instance.
 
-    :param engine: an SQLAlchemy engine.
     :param load_balancer_id: whose; locked, so that nobody else builds any.
     """
     with engine.connect() as connection:

@@ -31,13 +31,9 @@ FAILED = 'FAILED'
 class New:
     """An order to record.
 
-    :param id: a new id.
     :param command: its words: 'image rollout start'.
     :param arguments: the others, as a shell takes them.
-    :param reason: of --reason, or None.
-    :param os_user: the user of the process.
     :param sudo_user: the user that called sudo for that, or None.
-    :param host: where the command ran.
     """
 
     id: str
@@ -54,7 +50,6 @@ class Order(New):
     """A row; times by the database's clock, UTC.
 
     :param state: GIVEN, DONE or FAILED.
-    :param error: why it FAILED, or None.
     :param finished_at: None while it is GIVEN.
     """
 
@@ -77,7 +72,6 @@ def get_page(engine, marker=None, limit=None):
     """Return Orders, the newest first.
 
     :param marker: only those behind the order with this id.
-    :param limit: how many at most.
     """
     statement = sa.select(_TABLE).order_by(
         _TABLE.c.created_at.desc(), _TABLE.c.id.desc()).limit(limit)
@@ -99,10 +93,7 @@ def exists(engine, order_id):
 
 @api.retry
 def add(engine, new):
-    """Record an order that is about to be carried out.
-
-    :param new: a New.
-    """
+    """Record an order that is about to be carried out."""
     # With the id of this order there is no other: the answer was lost.
     with contextlib.suppress(db_exc.DBDuplicateEntry):
         with engine.begin() as connection:

@@ -136,7 +136,6 @@ def upgrade_lock(connection):
 def upgrade(engine):
     """Bring the tables to the newest revision of this release.
 
-    :param engine: an SQLAlchemy engine for Octavia's database.
     :returns: (revision before, revision after).
     :raises SchemaNewer: if a newer release made the tables.
     :raises NotOctavia: if the database has no tables of Octavia; it stays as

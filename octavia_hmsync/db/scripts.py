@@ -29,7 +29,6 @@ def make_config(path, connection=None):
 def get_history(path):
     """Return all revisions, oldest first.
 
-    :param path: the directory of the migrations.
     :returns: a list of (revision, description).
     """
     scripts = script.ScriptDirectory.from_config(make_config(path))
@@ -40,7 +39,6 @@ def get_history(path):
 def upgrade(path, connection):
     """Run the migrations that the database lacks.
 
-    :param path: the directory of the migrations.
     :raises HMSyncException: if alembic fails.
     """
     try:

@@ -20,7 +20,6 @@ def take(connection, name):
     Must come first in a transaction. The loser of a conflict raises a deadlock
     error, here or when it commits; api.retry runs it again.
 
-    :param connection: an SQLAlchemy connection, in a transaction.
     :param name: of the turn, 64 characters at most.
     """
     connection.execute(sa.insert(_TABLE).values(name=name))

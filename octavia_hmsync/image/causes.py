@@ -44,7 +44,6 @@ class Kind(enum.StrEnum):
 class Cause:
     """Why amphorae are replaced.
 
-    :param kind: Kind.
     :param value: the host, the zone, the flavor of Octavia, the network or
                   the time; None for the image.
     """
@@ -82,9 +81,6 @@ def find(cause: Cause, load_balancer: outdated.LoadBalancer,
     """Return the amphorae of a load balancer that are to be replaced.
 
     What is not known of an amphora selects it for nothing.
-
-    :param image_id: its target image, or None.
-    :param place: see Place.
     """
     if cause.kind is Kind.IMAGE:
         return outdated.get_outdated(load_balancer, image_id)
@@ -121,9 +117,7 @@ def is_selected(cause: Cause, amphora: outdated.Amphora,
 class Only:
     """The load balancers that a rollout is for; None stands for any.
 
-    :param project_id: of this project.
     :param tag: with this tag of their owner.
-    :param load_balancer_ids: these.
     """
 
     project_id: str | None = None
@@ -157,11 +151,7 @@ class Only:
 
 
 def why_not_drained(hosts: Iterable[compute.Host], name: str) -> str | None:
-    """Return why a host cannot be drained now, None if it can.
-
-    :param hosts: all hosts.
-    :param name: of the host.
-    """
+    """Return why a host cannot be drained now, None if it can."""
     known = {host.name: host for host in hosts}
     if name not in known:
         return (f'There is no compute host {name}: see "octavia-hmsync host '
@@ -181,7 +171,6 @@ def find_without_second(load_balancer: outdated.LoadBalancer, host: str,
                         hosts: dict[str, str]) -> bool:
     """Tell whether a load balancer is served from one host alone.
 
-    :param host: name of the host.
     :param hosts: {id of an instance: its host}.
     """
     return all(hosts.get(amphora.compute_id or '') == host

@@ -29,15 +29,9 @@ class Inventory:
                  with_places=False):
         """Return load balancers with amphorae of Octavia's own.
 
-        :param after: only load balancers after this id.
-        :param limit: how many at most.
         :param tag: only if the next amphora boots from an image with this tag.
         :param flavor: only of this flavor, a name or an id.
-        :param project_id: only of this project.
-        :param topology: only with this topology.
-        :param availability_zone: only in this zone.
         :param with_places: whether to read where amphorae run, too.
-        :returns: a list of LoadBalancer, by id.
         """
         return self._read(inventory_repo.Wanted(
             project_id=project_id, topology=topology,

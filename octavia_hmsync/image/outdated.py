@@ -19,7 +19,6 @@ from octavia_hmsync.image.db import exclusion as exclusion_repo
 class Amphora:
     """An amphora that is not deleted.
 
-    :param id: of Octavia's.
     :param status: ALLOCATED, ERROR, BOOTING, ...
     :param role: MASTER, BACKUP, STANDALONE; None while it has none.
     :param image_id: the image that it booted from; None if unknown.
@@ -27,8 +26,6 @@ class Amphora:
     :param is_busy: whether a failover of it has begun, or has failed.
     :param compute_id: its instance; this and what follows is None if it is
                        not known or was not read.
-    :param zone: availability zone of its instance.
-    :param compute_flavor: id of the compute flavor of its instance.
     :param certificate_ends_at: when its certificate ends, UTC.
     """
 
@@ -48,19 +45,11 @@ class Amphora:
 class LoadBalancer:
     """A load balancer that is not deleted.
 
-    :param id: of Octavia's.
-    :param name: its owner's name for it.
-    :param project_id: its owner.
     :param provider: None if it is older than other providers.
     :param topology: None if Octavia did not store it.
-    :param status: its provisioning_status.
-    :param flavor_id: None without a flavor.
-    :param availability_zone: None without one.
     :param server_group_id: of its instances; None without one.
     :param tag: of the image for its next amphora; None if its flavor cannot
                 be read.
-    :param amphorae: tuple of Amphora, by id.
-    :param operating_status: Octavia's.
     :param changed_at: Octavia's last change, UTC, by Octavia's clock.
     """
 
@@ -137,10 +126,7 @@ def get_allocated(load_balancer: LoadBalancer) -> list[Amphora]:
 
 def get_outdated(load_balancer: LoadBalancer,
                  target_image_id: str | None) -> list[Amphora]:
-    """Return the amphorae that are known not to have the target image.
-
-    :param target_image_id: None if there is none.
-    """
+    """Return the amphorae that are known not to have the target image."""
     if target_image_id is None:
         return []
     return [amphora for amphora in get_allocated(load_balancer)
@@ -149,10 +135,7 @@ def get_outdated(load_balancer: LoadBalancer,
 
 def judge(load_balancer: LoadBalancer,
           target_image_id: str | None) -> Outdated:
-    """Tell whether a load balancer is outdated.
-
-    :param target_image_id: None if there is none.
-    """
+    """Tell whether a load balancer is outdated."""
     images = {amphora.image_id for amphora in get_allocated(load_balancer)}
     if len(images - {None}) > 1:
         # That holds for any target.
@@ -168,7 +151,6 @@ def get_blocks(load_balancer: LoadBalancer,
                target_image_id: str | None) -> tuple[Blocked, ...]:
     """Tell what blocks a replacement.
 
-    :param target_image_id: None if there is none.
     :returns: in the order in which an operator would look at it; empty if
               nothing in the database blocks it.
     """
@@ -226,7 +208,6 @@ def has_cluster(load_balancer: LoadBalancer) -> bool:
 class Exclusions:
     """The exclusions, prepared for many load balancers.
 
-    :param exclusions: all present exclusions.
     :param tagged: {id of a load balancer: its tags}, of load balancers that
                    are excluded by tag.
     """

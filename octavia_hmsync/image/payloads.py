@@ -12,8 +12,6 @@ from octavia_hmsync.sync import payloads
 class ImageRolloutStarted(payloads.Payload):
     """An operator has started a rollout of the newest images.
 
-    :param mode: how amphorae are replaced: replace or failover.
-    :param reason: why, in the operator's words; may be empty.
     :param undo_of: the id of the rollout that it undoes, or None.
     """
 
@@ -27,13 +25,7 @@ class ImageRolloutStarted(payloads.Payload):
 class _ImageRollout(payloads.Payload):
     """A rollout has a new state.
 
-    :param mode: how amphorae are replaced: replace or failover.
-    :param reason: why it is in this state; may be empty.
-    :param done: how many of its replacements are DONE.
-    :param failed: how many are FAILED.
-    :param skipped: how many are SKIPPED.
     :param running: how many run; they end whatever the state of the rollout.
-    :param refused: how many are REFUSED.
     """
 
     rollout_id: str
@@ -78,9 +70,6 @@ class ImageReplacementStarted(payloads.Payload):
     :param replacement_id: id of this attempt.
     :param rollout_id: its rollout, None if an operator asked for this
                        replacement alone.
-    :param mode: how: replace or failover.
-    :param canary: whether it is a canary of its rollout.
-    :param target_image_id: the new image.
     """
 
     replacement_id: str
@@ -95,17 +84,10 @@ class ImageReplacementStarted(payloads.Payload):
 class _ImageReplacementEnded(payloads.Payload):
     """An attempt to replace amphorae has ended.
 
-    :param rollout_id: its rollout, or None.
-    :param mode: how: replace or failover.
-    :param canary: whether it was a canary of its rollout.
-    :param target_image_id: the new image.
     :param old_amphora_id: the amphora to be replaced, the last one of
                            several; None if it did not come to that.
     :param new_amphora_id: the amphora in its place, likewise.
     :param attempts: how often a housekeeper took it up.
-    :param reason: why it ended so, or None.
-    :param started_at: when it began, by the database's clock, UTC.
-    :param finished_at: when it ended, likewise.
     """
 
     replacement_id: str

@@ -108,8 +108,6 @@ def may_be_cancelled(phase: str | None) -> bool:
     """Tell whether a phase may be left for BACK, on request.
 
     A switch is never left half-way, and what is deleted cannot come back.
-
-    :param phase: from the row.
     """
     return phase in (None, Phase.LOCK, Phase.BUILD, Phase.PROVE,
                      Phase.PROVE_SWITCHED)

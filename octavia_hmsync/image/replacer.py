@@ -43,7 +43,6 @@ class Route:
 
     :param probe: called with a list of lb_network_ip; tells whether one of
                   them can be reached.
-    :param clock: a monotonic clock, seconds.
     """
 
     def __init__(self, conf, engine, probe=None, clock=time.monotonic):

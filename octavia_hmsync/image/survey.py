@@ -28,10 +28,7 @@ STATES = (READY, PENDING, BLOCKED, EXCLUDED)
 
 
 class Survey:
-    """Looks at all load balancers, in a constant number of statements.
-
-    :param measure: an instruments.HouseKeepingInstruments.
-    """
+    """Looks at all load balancers, in a constant number of statements."""
 
     def __init__(self, conf, engine, measure):
         self._conf = conf

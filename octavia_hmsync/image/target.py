@@ -46,7 +46,6 @@ def get_tag(flavor_data, default):
     """Return the tag that a flavor asks for.
 
     :param flavor_data: JSON of its profile; None without a flavor.
-    :param default: the tag if the flavor has none.
     :returns: a tag; None if the flavor cannot be read.
     """
     return get_from_flavor(flavor_data, compat.AMP_IMAGE_TAG, default)
@@ -81,7 +80,6 @@ class Targets:
         """Return the target of a tag.
 
         :param tag: None for a flavor that cannot be read.
-        :returns: a Target.
         :raises CloudUnavailable: if the image service gives no answer.
         """
         if tag is None:
@@ -101,7 +99,6 @@ class Targets:
     def get_needs(self, image_id):
         """Return what an image needs of an instance.
 
-        :param image_id: of a target of this object.
         :returns: ImageNeeds; None if the image driver does not tell.
         :raises CloudUnavailable: if the image service gives no answer.
         """

@@ -19,11 +19,7 @@ def get_cause(order):
 
 
 class Selection:
-    """Selects amphorae; each service is asked once, when it is needed.
-
-    :param cause: causes.Cause.
-    :param only: causes.Only.
-    """
+    """Selects amphorae; each service is asked once, when it is needed."""
 
     def __init__(self, conf, engine, cause, only=causes.Only()):
         self._conf = conf
@@ -43,7 +39,6 @@ class Selection:
         """Return the amphorae of a load balancer that are to be replaced.
 
         :param load_balancer: of an Inventory, with places.
-        :param image_id: its target image.
         :raises CloudUnavailable: if a service gives no answer.
         """
         return causes.find(self.cause, load_balancer, image_id, self._place)

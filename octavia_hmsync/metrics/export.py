@@ -13,10 +13,8 @@ class Export:
     Does nothing while the address is not set.
 
     :param option: name of the option in ``[hmsync]`` with the address.
-    :param measure: instruments.Instruments of the service.
     :param read: called without arguments, returns a list of metrics from the
                  database.
-    :param probes: answers the probes, a probes.Probes.
     """
 
     def __init__(self, conf, engine, option, measure, read, threads, probes):

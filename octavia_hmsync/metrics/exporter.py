@@ -46,7 +46,6 @@ class Exporter:
 
     :param option: name of the option in ``[hmsync]``, for the log.
     :param address: its value, IPV4:PORT or [IPV6]:PORT; empty for none.
-    :param answers: answers the probes, a probes.Probes.
     :param registry: a prometheus_client.CollectorRegistry; None if there is
                      nothing to measure: then a scrape fails.
     """
@@ -81,10 +80,7 @@ class Exporter:
         return True
 
     def stop(self, timeout):
-        """Serve no more.
-
-        :param timeout: seconds to wait for the thread.
-        """
+        """Serve no more."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(timeout)

@@ -112,11 +112,7 @@ class HouseKeepingInstruments(Instruments):
             registry=self.registry)
 
     def on_upload_ended(self, answer, seconds):
-        """Count an upload.
-
-        :param answer: an agent_client.Answer.
-        :param seconds: its duration.
-        """
+        """Count an upload."""
         self._uploads_of[answer.result].observe(seconds)
 
     def on_decision(self, decision):

@@ -48,8 +48,6 @@ def find_ended(threads):
 def find_overdue(threads, interval, now=time.time):
     """Return a reason for each thread that has not done its work lately.
 
-    :param threads: periodic threads.
-    :param interval: seconds between two calls of each.
     :param now: called without arguments for the time, by the clock of
                 ``succeeded_at``.
     """

@@ -22,7 +22,6 @@ def gauge(name, text, value=None):
     """Make a metric without labels.
 
     :param name: without the prefix.
-    :param text: its help text.
     :param value: a number, None if there is none now.
     """
     return core.GaugeMetricFamily(PREFIX + name, text, value=value)
@@ -31,9 +30,6 @@ def gauge(name, text, value=None):
 def gauge_by(label, name, text, values):
     """Make a metric with one label.
 
-    :param label: name of the label.
-    :param name: without the prefix.
-    :param text: its help text.
     :param values: {value of the label: number}.
     """
     family = core.GaugeMetricFamily(PREFIX + name, text, labels=[label])
@@ -46,8 +42,6 @@ class DatabaseReading:
     """A collector of the metrics that run_once() has read.
 
     :param read: called without arguments, returns a list of metrics.
-    :param interval: seconds between two calls of run_once().
-    :param clock: a monotonic clock, seconds.
     """
 
     def __init__(self, read, interval, clock=time.monotonic):

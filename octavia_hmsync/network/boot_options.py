@@ -20,8 +20,6 @@ OPTIONS = (_NETWORKS, _SECURITY_GROUPS)
 def option_values(network_id, security_group_id):
     """Return the options of ``[controller_worker]`` for a network.
 
-    :param network_id: of the management network, or None.
-    :param security_group_id: of the amphorae, or None.
     :returns: {option: list}.
     """
     return {_NETWORKS: [network_id] if network_id else [],
@@ -33,7 +31,6 @@ def get_free_options(conf):
     """Return the options that neither a file nor another source has set.
 
     :param conf: a parsed oslo.config object without overrides so far.
-    :returns: a tuple of names.
     """
     def is_set(option):
         location = conf.get_location(option, GROUP)

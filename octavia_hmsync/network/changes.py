@@ -36,7 +36,6 @@ class _Change:
 class Changes:
     """The changes that one call makes in Neutron.
 
-    :param dry_run: only record what would be done.
     :param before: called without arguments before each change; any exception
                    prevents the change and is raised.
     :param before_undo: called likewise before a change is taken back; an
@@ -96,7 +95,6 @@ class Changes:
         """Change something that exists.
 
         :param what: description, a verb first: 'rename the network net1'.
-        :param function: called without arguments, makes the change.
         :param undo: called without arguments to take it back; without it the
                      change stays in any case.
         :raises CloudRefused: if Neutron says no.
@@ -123,7 +121,6 @@ class Changes:
 
         Does nothing if this call has not made it.
 
-        :param resource_id: its id.
         :raises CloudRefused: if Neutron says no.
         :raises CloudUnavailable: if it does not answer.
         """

@@ -24,7 +24,6 @@ HEALTH_MANAGER_GROUP = 'health-manager-security-group'
 class Mark:
     """The mark of a part of a management network.
 
-    :param network_name: ``[hmsync_network] network_name``.
     :param role: role of the part, such as NETWORK.
     """
 
@@ -43,10 +42,7 @@ class Mark:
                 f'{self.role}; call ')
 
     def description(self, call):
-        """Return the description of a resource that a call makes.
-
-        :param call: an id of the call.
-        """
+        """Return the description of a resource that a call makes."""
         return f'{self._made_by_us}{call}.'
 
     def is_in(self, description):
@@ -79,10 +75,7 @@ _ORPHANED = 'Left by octavia-hmsync: in use when '
 
 
 def orphaned_description(network_name):
-    """Return the description of what is left of a deleted network.
-
-    :param network_name: ``[hmsync_network] network_name``.
-    """
+    """Return the description of what is left of a deleted network."""
     return f'{_ORPHANED}{network_name} was deleted.'
 
 

@@ -55,7 +55,6 @@ def get_recorded(row):
 def read_cidr(conf):
     """Return ``management_subnet_cidr``.
 
-    :returns: an ipaddress network.
     :raises InvalidConfiguration: if it is missing, or no network.
     """
     text = conf[network_conf.GROUP].management_subnet_cidr
@@ -104,8 +103,6 @@ def ensure(conf, engine, connection, adopt=False, dry_run=False):
     It may be repeated. When it fails, it takes back what it has made.
 
     :param adopt: use parts with the configured names that are not ours yet.
-    :param dry_run: only record what would be done.
-    :returns: a Result.
     :raises InvalidConfiguration: if an option cannot be used.
     :raises NotPossible: if something is in the way, naming it.
     :raises CloudRefused: if Neutron says no.
@@ -162,9 +159,6 @@ def _ensure_against_others(conf, connection, row, changes, adopt):
 class Ensurance:
     """One attempt to ensure the network.
 
-    :param row: the row of hmsync_network, or None.
-    :param changes: a changes.Changes.
-    :param adopt: see ensure().
     :param is_repair: repair an existing network: a part that only an operator
                       can have deleted is not made again, and nothing is
                       removed.
@@ -187,10 +181,7 @@ class Ensurance:
         self._found = []
 
     def run(self):
-        """Make the attempt.
-
-        :returns: a Result.
-        """
+        """Make the attempt."""
         network_part, subnet_part, amphora_part, manager_part = (
             get_parts(self._conf))
         network = self._ensure(network_part, self._check_network)

@@ -34,10 +34,7 @@ def make_vswitch(conf):
 
 
 class Node:
-    """The interface of this node, and the port that it belongs to.
-
-    :param keeper: a port_keeper.PortKeeper.
-    """
+    """The interface of this node, and the port that it belongs to."""
 
     def __init__(self, conf, engine, ports, keeper):
         self._conf = conf
@@ -54,7 +51,6 @@ class Node:
         It may be repeated, and repairs differences.
 
         :param timeout: seconds to wait until Neutron shows it as ACTIVE.
-        :param dry_run: only tell what would be done.
         :returns: (a NodePort, None in a dry run if it is not there; what was
                   changed, a list of lines for people).
         :raises HMSyncException: with the reason. A port that this call
@@ -200,7 +196,6 @@ class Node:
     def unplug(self, dry_run=False):
         """Delete the interface; the port stays, and keeps the address.
 
-        :param dry_run: only tell what would be done.
         :returns: whether there was one.
         :raises HMSyncException: with the reason.
         """
@@ -219,8 +214,6 @@ class Node:
         """Wait until Neutron shows a port as ACTIVE.
 
         :param port: a NodePort that is plugged.
-        :param timeout: seconds.
-        :returns: the NodePort in its new state.
         :raises NotPossible: naming the component that failed.
         """
         deadline = time.monotonic() + timeout

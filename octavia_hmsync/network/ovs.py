@@ -32,7 +32,6 @@ _COLUMNS = ('name', 'type', 'external_ids', 'mac_in_use', 'mtu', 'ofport',
 class Interface:
     """An interface in Open vSwitch.
 
-    :param bridge: the bridge that it is in.
     :param kind: its type; internal if it is a port of the node itself.
     :param port_id: id of the Neutron port, None if it names none.
     :param owner: the health manager host that it was plugged for, None if
@@ -55,7 +54,7 @@ class Interface:
 
 
 class Vswitch:
-    """The Open vSwitch of this node.
+    """The Open vSwitch of this node; VswitchUnavailable has the reason.
 
     :param bridge: the integration bridge.
     :param connection: where ovsdb-server listens, in the notation of ovs-vsctl
@@ -70,7 +69,6 @@ class Vswitch:
         """Look at an interface.
 
         :returns: an Interface, or None if there is none of that name.
-        :raises VswitchUnavailable: with the reason.
         """
         out = self._call('--format=json', f'--columns={",".join(_COLUMNS)}',
                          'find', 'Interface', f'name={json.dumps(name)}')
@@ -91,11 +89,7 @@ class Vswitch:
         It may be repeated. A call that fails deletes an interface that it has
         made.
 
-        :param port_id: id of the Neutron port.
-        :param mtu: MTU of its network, bytes.
-        :param host: the host of its health manager.
         :returns: True if anything was changed.
-        :raises VswitchUnavailable: with the reason.
         :raises InterfaceConflict: if another interface has the name.
         """
         before = self.get(name)
@@ -131,10 +125,7 @@ class Vswitch:
     def unplug(self, name, host, port_id=None):
         """Delete an interface that plug() made; it may be repeated.
 
-        :param host: the host of its health manager.
-        :param port_id: id of the Neutron port, if it is known.
         :returns: True if there was one.
-        :raises VswitchUnavailable: with the reason.
         :raises InterfaceConflict: if another interface has the name.
         """
         found = self.get(name)
@@ -148,9 +139,6 @@ class Vswitch:
         """Return the name of this node in Open vSwitch.
 
         It is the name of the OVN chassis.
-
-        :returns: a name, or None.
-        :raises VswitchUnavailable: with the reason.
         """
         return self._call('--if-exists', 'get', 'Open_vSwitch', '.',
                           'external_ids:hostname').strip().strip('"') or None
@@ -159,9 +147,6 @@ class Vswitch:
         """Check that an interface may be plugged or unplugged.
 
         :param found: what get() returned.
-        :param host: the host of its health manager.
-        :param port_id: id of the Neutron port, if it is known.
-        :raises VswitchUnavailable: with the reason.
         :raises InterfaceConflict: if another interface has the name.
         """
         bridges = self._call('list-br').split()
@@ -214,11 +199,7 @@ class Vswitch:
         return found
 
     def _call(self, *arguments):
-        """Run ovs-vsctl, without waiting for ovs-vswitchd.
-
-        :returns: its output.
-        :raises VswitchUnavailable: with the reason.
-        """
+        """Run ovs-vsctl, without waiting for ovs-vswitchd."""
         return self._check(self._run(
             '--no-wait', f'--timeout={_CALL_TIMEOUT}', *arguments))
 

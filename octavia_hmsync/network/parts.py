@@ -37,8 +37,6 @@ GROUP = Kind('security group', 'security_group', 'security_groups')
 class Part:
     """One part of the network that must exist.
 
-    :param kind: its Kind.
-    :param role: its role; see marks.
     :param wanted: {attribute: value} that our own part must have.
     :param query: further filters for lists, and attributes at its creation.
     """
@@ -63,7 +61,6 @@ def describe(resource):
 class Parts:
     """The parts of one management network in Neutron.
 
-    :param network_name: ``[hmsync_network] network_name``.
     :param recorded: {role: id} of the known parts.
     """
 
@@ -94,11 +91,7 @@ class Parts:
         self._method('update', kind)(resource_id, **attributes)
 
     def list(self, kind, **query):
-        """Return the resources of a Kind in the project.
-
-        :param query: filters.
-        :returns: a list of SDK resources.
-        """
+        """Return the resources of a Kind in the project."""
         with cloud.reported(self._conf, f'look for {kind.noun}s'):
             return list(getattr(self._proxy, kind.plural)(
                 **query, **self.scope))
@@ -215,8 +208,6 @@ class Parts:
         """Tell whether a resource is still the one in use for a part.
 
         Another process may have made the same part at the same time.
-
-        :param resource: an SDK resource.
         """
         ours, _others = self.find(part)
         return bool(ours) and ours[0].id == resource.id

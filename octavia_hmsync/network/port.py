@@ -35,9 +35,6 @@ _NAME_LENGTH = 255 - len(marks.ORPHANED_SUFFIX)
 class NodePort:
     """A port in Neutron.
 
-    :param id: its id.
-    :param host: the host of its health manager.
-    :param mac: MAC address.
     :param ip_addresses: its addresses in the management subnet, a tuple of
                          text. Addresses of SLAAC subnets, which Neutron adds
                          to every port, are left out, since not all amphorae
@@ -46,8 +43,6 @@ class NodePort:
     :param is_enabled: its admin_state_up.
     :param binding_host: the node that it is bound to, '' if to none.
     :param vif_type: how; binding_failed if Neutron could not.
-    :param security_groups: ids, a frozenset.
-    :param tags: a frozenset.
     """
 
     id: str
@@ -66,7 +61,6 @@ class NodePort:
 def get_name(host):
     """Return the name of a node's port.
 
-    :param host: ``[DEFAULT] host`` of its health manager.
     :raises InvalidConfiguration: if it is too long for Neutron.
     """
     name = _NAME.format(host)
@@ -109,8 +103,6 @@ class NodePorts(cloud.NeutronClient):
 
     Every method asks Neutron. If that fails, it raises CloudUnavailable or
     CloudRefused with one line that says what to do.
-
-    :param ids: the Ids of the management network.
     """
 
     def __init__(self, conf, connection, ids):
@@ -149,7 +141,6 @@ class NodePorts(cloud.NeutronClient):
     def find(self, host):
         """Find the port of a node.
 
-        :returns: a NodePort, or None.
         :raises PortConflict: if there are two, or the port is not ours.
         """
         name = get_name(host)
@@ -178,7 +169,6 @@ class NodePorts(cloud.NeutronClient):
     def find_known(self, host, port_id):
         """Find the port of a node by its id, as it may be renamed.
 
-        :param port_id: the id that is remembered.
         :returns: a NodePort; None if it is gone, or was left in a network
                   that was deleted.
         """
@@ -205,7 +195,6 @@ class NodePorts(cloud.NeutronClient):
         :param mac: the MAC address that it had, if it is known.
         :param ip_addresses: the addresses that it had; it gets others if
                              they are taken.
-        :returns: a NodePort.
         """
         name = get_name(host)
         values = {
@@ -264,7 +253,6 @@ class NodePorts(cloud.NeutronClient):
     def get_differences(self, port, binding_host):
         """Find differences between a port and its intended state.
 
-        :param binding_host: the node that it must be bound to.
         :returns: {difference, in words: attributes that repair it}.
         """
         differences = {}
@@ -289,7 +277,6 @@ class NodePorts(cloud.NeutronClient):
     def repair(self, port, differences):
         """Repair the differences of a port.
 
-        :param differences: what get_differences() returned.
         :returns: the NodePort in its new state, None if it is gone.
         """
         values = {}
@@ -336,10 +323,7 @@ class NodePorts(cloud.NeutronClient):
         return int(cidr.partition('/')[2])
 
     def may_bind(self, host):
-        """Tell whether Neutron may bind a port to a node, as far as visible.
-
-        :param host: the name of the node in Neutron's agents.
-        """
+        """Tell whether Neutron may bind a node's port, as far as it shows."""
         agents = self.get_agents()
         return agents is None or any(
             name == host and is_alive for _kind, name, is_alive in agents)

@@ -68,13 +68,10 @@ class PortKeeper:
                dry_run=False, is_known=False):
         """Make the port of a node, or repair it.
 
-        :param binding_host: the name of the node in Neutron's agents.
         :param mac: the MAC address of its interface, if it is known.
         :param ip_addresses: the addresses of its interface. A lost port is
                              made again with these.
-        :param dry_run: only tell what would be done.
         :param is_known: only if the database has it.
-        :returns: an Ensured.
         :raises PortBusy: if is_known, and the database no longer has it.
         :raises HMSyncException: with the reason.
         """
@@ -160,10 +157,7 @@ class PortKeeper:
             repairs + (known.repairs if known else 0)))
 
     def get_all_of(self, host):
-        """Return the ports of a node, including a renamed one.
-
-        :returns: a list of NodePort.
-        """
+        """Return the ports of a node, including a renamed one."""
         found = [p for p in self._ports.get_all() if p.host == host]
         known = port_repo.get(self._engine, host)
         if known and known.port_id not in {p.id for p in found}:

@@ -26,8 +26,6 @@ class PortRetention:
     """Looks at all ports once per run_once().
 
     Several housekeepers do no harm: the second finds nothing to delete.
-
-    :param clock: a monotonic clock, seconds.
     """
 
     def __init__(self, conf, engine, clock=time.monotonic):

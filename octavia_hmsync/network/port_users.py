@@ -13,10 +13,7 @@ from octavia_hmsync.sync.rules import member as mem
 
 
 def is_published(conf, engine, ip_addresses):
-    """Tell whether a list for amphorae has an address of a port.
-
-    :param ip_addresses: of the port, text.
-    """
+    """Tell whether a list for amphorae has an address of a port."""
     opts = conf.hmsync
     lists = [keeper_repo.get_pinned(
         engine, opts.offline_after + opts.removal_delay)]
@@ -30,7 +27,6 @@ def is_published(conf, engine, ip_addresses):
 def get_senders(engine, ip_addresses):
     """Return the amphorae that may send to a port, now or later.
 
-    :param ip_addresses: of the port, text.
     :returns: their ids, sorted.
     """
     return sorted(
@@ -42,7 +38,6 @@ def get_senders(engine, ip_addresses):
 def describe_users(conf, engine, port):
     """Tell what uses a port.
 
-    :param port: a port.NodePort.
     :returns: a list of words, empty if it is not used.
     """
     users = []

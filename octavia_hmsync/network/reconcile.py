@@ -32,7 +32,6 @@ LOG = logging.getLogger(__name__)
 def repair_node_ports(look):
     """Repair the ports of nodes; the nodes then adapt their interfaces.
 
-    :param look: a reconcile.Look.
     :raises HMSyncException: the first error, after a look at all ports.
     """
     known = port_repo.get_all(look.engine)

@@ -51,8 +51,6 @@ def delete(conf, engine, connection, dry_run=False):
     A part in use gets another name and other tags, so that no later ensure()
     takes it for ours. After a failure it may be repeated.
 
-    :param dry_run: only tell what would become of each part.
-    :returns: a list of Removed.
     :raises NotPossible: if another process works on the network.
     :raises CloudRefused: if Neutron says no.
     :raises CloudUnavailable: if it does not answer.

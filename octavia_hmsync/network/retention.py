@@ -40,14 +40,10 @@ def is_left(is_registered: bool, plugged_age: float | None,
     So if its health manager was deleted, or is dead and the node has stopped
     plugging the port.
 
-    :param is_registered: whether its health manager had registered.
     :param plugged_age: seconds since the node plugged it last; None if
                         another tool plugs it.
-    :param member: its health manager, or None.
     :param retention: ``[hmsync_network] port_retention``, seconds; 0 keeps
                       it until its health manager is deleted.
-    :param offline_after: ``[hmsync] offline_after``, seconds.
-    :param reader_steady_for: see member.state_of().
     """
     if member is None:
         if is_registered:
@@ -68,7 +64,6 @@ def has_address(ip_addresses: abc.Collection[str],
                 addresses: abc.Iterable[str]) -> bool:
     """Tell whether a list has one of a port's addresses, at any UDP port.
 
-    :param ip_addresses: of the port, text.
     :param addresses: entries of a controller_ip_port_list.
     """
     return any(str(addr.parse_address(entry)[0]) in ip_addresses
@@ -76,10 +71,7 @@ def has_address(ip_addresses: abc.Collection[str],
 
 
 def may_send(ip_addresses: abc.Collection[str], used: UsedLists) -> bool:
-    """Tell whether an amphora may send to a port, now or later.
-
-    :param ip_addresses: of the port, text.
-    """
+    """Tell whether an amphora may send to a port, now or later."""
     if used.addresses is None or used.is_unknown:
         return True
     return any(has_address(ip_addresses, addresses)

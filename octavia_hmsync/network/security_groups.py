@@ -33,8 +33,6 @@ _ICMP_OF_IPV6 = ('icmp', '1')
 class Rule:
     """A rule of a security group.
 
-    :param direction: INGRESS or EGRESS.
-    :param ether_type: IPv4 or IPv6.
     :param protocol: its name, None for any.
     :param port: the port, None for any.
     :param remote: id of the group at the other end, None for any.
@@ -57,9 +55,7 @@ def wanted_rules(conf, role, ip_version, remote):
     """Return the rules that a group must have.
 
     :param role: marks.AMPHORA_GROUP or marks.HEALTH_MANAGER_GROUP.
-    :param ip_version: 4 or 6, of the management network.
     :param remote: id of the other group; None if a dry run would make it.
-    :returns: a list of Rules.
     """
     ether_type = f'IPv{ip_version}'
 
@@ -82,7 +78,6 @@ def wanted_rules(conf, role, ip_version, remote):
 def read_rule(raw):
     """Convert a rule of Neutron.
 
-    :param raw: a rule as a security group lists it, a dict.
     :returns: a Rule, None if it is of a kind that the plugin never makes.
     """
     if (raw.get('remote_ip_prefix') not in (None, '', *_ANYWHERE) or
@@ -110,7 +105,6 @@ def _describe(raw):
 class Rules:
     """Brings the rules of the groups to their intended state.
 
-    :param parts: the parts.Parts of this call.
     :param remove: whether to remove rules that the plugin made for options
                    which have changed since. Only set it where one
                    configuration is meant: two controllers may differ.
@@ -126,9 +120,7 @@ class Rules:
     def ensure(self, part, group, ip_version, remote):
         """Make the rules that a group lacks, and report those of others.
 
-        :param part: the parts.Part of the group.
         :param group: its SDK resource, None in a dry run that would make it.
-        :param ip_version: 4 or 6, of the management network.
         :param remote: the SDK resource of the other group, or None.
         :raises CloudRefused: if Neutron says no.
         :raises CloudUnavailable: if it does not answer.

@@ -102,7 +102,6 @@ class Outbox:
     def close(self, timeout=FLUSH_TIMEOUT):
         """Send what is left, and take no more.
 
-        :param timeout: seconds to wait.
         :returns: how many notifications were dropped.
         """
         with self._changed:
@@ -191,8 +190,6 @@ class Outbox:
 def send_and_wait(conf, payloads, timeout=FLUSH_TIMEOUT):
     """Send notifications from a command that is about to end.
 
-    :param payloads: an iterable of payloads.
-    :param timeout: seconds to wait for the message broker.
     :returns: True if all were sent, or octavia.conf wants none.
     """
     outbox = Outbox(conf)

@@ -35,9 +35,6 @@ class HMSyncConfigurationSourceDriver(sources.ConfigurationSourceDriver):
         """Open the source, and start the plugin if this is a service.
 
         Never raises: without the plugin Octavia runs as before.
-
-        :param group_name: the group named by config_source.
-        :returns: an HMSyncConfigurationSource.
         """
         try:
             groups.register(conf)

@@ -56,7 +56,6 @@ class Lifecycle:
     """Starts the parts of the plugin in one service.
 
     :param conf: the oslo.config object that Octavia reads, being parsed.
-    :param service: health_manager, house_keeping or worker.
     :param warning: what to log once, when logging is set up; or None.
     """
 
@@ -97,7 +96,6 @@ class Lifecycle:
     def get_value(self, group, option):
         """Return a live value, for a reader in this process.
 
-        :param group: the group of the option.
         :returns: a list, or None if this process has none for it.
         """
         if self._live_pid != os.getpid():

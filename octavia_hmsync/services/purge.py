@@ -57,7 +57,6 @@ def count_instances(engine):
 def get_alive(engine, max_age):
     """Return the services with the plugin that are up.
 
-    :param max_age: seconds without a keepalive after which a service is not.
     :returns: texts of service and host.
     """
     alive = []

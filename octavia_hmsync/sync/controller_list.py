@@ -38,8 +38,6 @@ class PinnedAddresses:
 
         Malformed ones are reported once: an amphora would drop such an entry
         and every address after it.
-
-        :returns: a tuple of addresses.
         """
         pinned = []
         for entry in filter(None, self._configured):

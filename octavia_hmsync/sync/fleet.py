@@ -32,10 +32,7 @@ _GENERATION_STATUSES = (*trial.TRIAL_STATUSES, trial.OPEN,
 
 
 class Fleet:
-    """Reads the figures.
-
-    :param clock: a monotonic clock, seconds.
-    """
+    """Reads the figures."""
 
     def __init__(self, conf, engine, clock=time.monotonic):
         self._conf = conf

@@ -20,7 +20,6 @@ def digest(key: str | None) -> str | None:
 
     Slow on purpose, as operators make up weak keys.
 
-    :param key: ``[health_manager] heartbeat_key``, or None.
     :returns: 64 hexadecimal digits, or None without a key.
     """
     if not key:
@@ -34,9 +33,7 @@ def find_others(key: str | None,
                 digests: abc.Mapping[str, str | None]) -> list[str]:
     """Find the health managers that have another key than this controller.
 
-    :param key: this controller's ``[health_manager] heartbeat_key``.
     :param digests: digest by host of the health managers that are up.
-    :returns: their hosts, a sorted list.
     """
     return sorted(host for host, other in digests.items()
                   if other is not None and other != digest(key))
@@ -46,8 +43,6 @@ def check(key: str | None, keys: membership_key.Keys,
           wanted: str | None) -> None:
     """Check that this controller may upload its key.
 
-    :param key: this controller's ``[health_manager] heartbeat_key``.
-    :param keys: the keys of health managers and housekeepers.
     :param wanted: digest of the key that the list is for, None if unknown.
     :raises InvalidConfiguration: if this controller has no key, or another.
     """

@@ -63,7 +63,6 @@ def _to_plain(value: typing.Any) -> typing.Any:
 class _HealthManager(Payload):
     """A health manager is up, drains, or is down.
 
-    :param host: its ``[DEFAULT] host``.
     :param address: where it listens, or last listened, for heartbeats.
     :param previous_status: ONLINE, DRAINING or OFFLINE, as announced before;
                             None if nothing was.
@@ -95,10 +94,7 @@ class HealthManagerDown(_HealthManager):
 class GenerationPublished(Payload):
     """A new list was published.
 
-    :param controller_ip_port_list: its addresses.
     :param status: how far it may go: CANARY or OPEN.
-    :param reason: why it was published.
-    :param published_by: ``[DEFAULT] host`` of the housekeeper.
     """
 
     number: int
@@ -110,11 +106,7 @@ class GenerationPublished(Payload):
 
 @event('generation.completed')
 class GenerationCompleted(Payload):
-    """Every amphora has acknowledged a list.
-
-    :param controller_ip_port_list: its addresses.
-    :param published_at: when it was published, by the database's clock, UTC.
-    """
+    """Every amphora has acknowledged a list."""
 
     number: int
     controller_ip_port_list: tuple
@@ -129,8 +121,6 @@ class GenerationRolledBack(Payload):
     :param replaced_by: number of the generation that was published in its
                         place, None if there was no good list.
     :param suspect_ip_port_list: the addresses under suspicion.
-    :param reason: what went wrong.
-    :param rolled_back_by: ``[DEFAULT] host`` of the housekeeper.
     """
 
     number: int
@@ -144,9 +134,7 @@ class GenerationRolledBack(Payload):
 class _FailedAmphora(Payload):
     """The configuration of an amphora has newly failed.
 
-    :param load_balancer_id: id of its load balancer, or None.
     :param generation: number of the list that it was to get.
-    :param error: one line that says why.
     """
 
     amphora_id: str
@@ -172,11 +160,7 @@ class AmphoraUnsupported(_FailedAmphora):
 
 @event('amphora.recovered')
 class AmphoraRecovered(Payload):
-    """An amphora that could not be configured has acknowledged a list.
-
-    :param load_balancer_id: id of its load balancer, or None.
-    :param generation: number of the list that it has.
-    """
+    """An amphora that could not be configured has acknowledged a list."""
 
     amphora_id: str
     load_balancer_id: str | None
@@ -198,7 +182,6 @@ class FailoverGuardHolding(Payload):
     """Failovers of amphorae are on hold: no health manager could hear them.
 
     :param amphora_ids: at most AT_ONCE.
-    :param failover_hold_max: seconds for which they are held at most.
     """
 
     amphora_ids: tuple
@@ -221,12 +204,9 @@ class OrderGiven(Payload):
 
     :param command: its words.
     :param arguments: the others, as a shell takes them.
-    :param reason: why, in the operator's words, or None.
     :param os_user: who ran it.
     :param sudo_user: who called sudo for that, or None.
-    :param host: where.
     :param state: GIVEN, DONE or FAILED.
-    :param error: why it FAILED, or None.
     """
 
     order_id: str
@@ -252,9 +232,6 @@ def split(payload_class, amphora_ids, *values):
     """Make the payloads about many amphorae.
 
     :param payload_class: a class that takes ``amphora_ids`` first.
-    :param amphora_ids: any number of ids.
-    :param values: its further arguments.
-    :returns: a list of payloads, empty if there are no amphorae.
     """
     ids = sorted(amphora_ids)
     return [payload_class(tuple(ids[n:n + AT_ONCE]), *values)
@@ -264,13 +241,8 @@ def split(payload_class, amphora_ids, *values):
 def for_roll_back(number, suspects, reason, good_addresses, host):
     """Make the payloads of a roll back.
 
-    :param number: of the generation that was withdrawn.
-    :param suspects: the addresses under suspicion.
-    :param reason: what went wrong.
     :param good_addresses: the list that was published in its place, with the
                            next number; empty or None if there is none.
-    :param host: ``[DEFAULT] host`` of the housekeeper.
-    :returns: a list of payloads.
     """
     suspects = tuple(suspects)
     if not good_addresses:

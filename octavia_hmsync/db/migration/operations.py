@@ -10,9 +10,6 @@ def add_columns(table, *columns):
     """Add those columns that are not there.
 
     MySQL has no transactional DDL: an upgrade that was killed left some.
-
-    :param table: the name of the table.
-    :param columns: SQLAlchemy Columns.
     """
     there = {c['name'] for c in sa.inspect(op.get_bind()).get_columns(table)}
     for column in columns:
@@ -21,11 +18,7 @@ def add_columns(table, *columns):
 
 
 def create_table(table, *columns):
-    """Make a table, unless it is there.
-
-    :param table: its name.
-    :param columns: SQLAlchemy Columns.
-    """
+    """Make a table, unless it is there."""
     if not sa.inspect(op.get_bind()).has_table(table):
         op.create_table(table, *columns, mysql_engine='InnoDB')
 
@@ -33,7 +26,6 @@ def create_table(table, *columns):
 def create_indexes(table, **indexes):
     """Make those indexes that are not there.
 
-    :param table: the name of the table.
     :param indexes: the names of the columns by the name of the index.
     """
     there = {i['name'] for i in sa.inspect(op.get_bind()).get_indexes(table)}

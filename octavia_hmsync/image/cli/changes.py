@@ -8,10 +8,7 @@ from octavia_hmsync.sync.db import house_keeper as keeper_repo
 
 
 def describe(replacement):
-    """Return the progress of a replacement, in one line.
-
-    :param replacement: an image.db.replacement.Replacement.
-    """
+    """Return the progress of a replacement, in one line."""
     state = replacement.state
     if state == replace_repo.RUNNING and replacement.phase:
         state = replacement.phase
@@ -29,7 +26,6 @@ def join(state, reason):
 def check_that_somebody_is_up(engine, max_age):
     """Refuse to begin if no housekeeper could do the work.
 
-    :param max_age: ``[hmsync] offline_after``, seconds.
     :raises NotPossible: if no housekeeper is there to replace amphorae.
     """
     if not keeper_repo.get_up(engine, max_age):
@@ -40,9 +36,6 @@ def check_that_somebody_is_up(engine, max_age):
 
 
 def describe_nobody(max_age):
-    """Report in one line that no housekeeper is there to replace amphorae.
-
-    :param max_age: ``[hmsync] offline_after``, seconds.
-    """
+    """Report in one line that no housekeeper is there to replace amphorae."""
     return (f'No octavia-housekeeping has given a sign of life for {max_age} '
             f's: no amphora is replaced.')

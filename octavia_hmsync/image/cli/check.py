@@ -113,7 +113,6 @@ class Check(base.DatabaseMixin, base.Lister):
 def _group(rows, names):
     """Return what is printed: one row for each cause.
 
-    :param rows: a list of preflight.run.Row.
     :param names: {id of a load balancer: its name}.
     """
     causes: dict[tuple, list] = {}

@@ -52,10 +52,7 @@ class _CloneMixin(command.Command):
         return getattr(self.app, 'client_manager', None)
 
     def open(self, parsed_args, timeout=_BUILD):
-        """Connect to the APIs.
-
-        :returns: a cloner.Cloner.
-        """
+        """Connect to the APIs."""
         from octavia_hmsync.image.clone import cloud
         from octavia_hmsync.image.clone import floating_ips
         from octavia_hmsync.image.clone import load_balancers

@@ -54,7 +54,6 @@ def get_target(targets, load_balancer):
 def is_up_to_date(load_balancer, image_id):
     """Tell whether there is nothing to do.
 
-    :param image_id: the image that it should have.
     :raises NotPossible: if its present image is unknown.
     """
     judgement = outdated.judge(load_balancer, image_id)
@@ -72,7 +71,6 @@ def is_up_to_date(load_balancer, image_id):
 def check_preflight(conf, engine, load_balancer, targets, mode):
     """Refuse what would fail.
 
-    :param mode: REPLACE or FAILOVER of image.db.rollout.
     :returns: warnings, a line each.
     :raises NotPossible: with a line for each failure.
     """

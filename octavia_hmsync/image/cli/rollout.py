@@ -36,7 +36,6 @@ NUMBERS = {
 def get_rollout(engine, rollout_id=None):
     """Return a rollout; without an id the active one, or the last one.
 
-    :param rollout_id: its id, or None.
     :raises NotPossible: if there is none.
     """
     if rollout_id is not None:
@@ -76,11 +75,7 @@ def why_it_waits(engine, rollout, rows):
 
 
 class Lookout:
-    """Tells how far a rollout is.
-
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    """
+    """Tells how far a rollout is."""
 
     def __init__(self, conf, engine):
         self._conf = conf
@@ -93,7 +88,6 @@ class Lookout:
     def look(self, rollout, rows):
         """Look once; the fleet is read again only after a change.
 
-        :param rows: all of its Replacements.
         :returns: (an estimate.Outlook; why it does not know what is left, or
                   None).
         """

@@ -90,9 +90,6 @@ class Starter(base.DatabaseMixin, base.Lister):
               undo_of=None):
         """Start a rollout, or tell what it would do.
 
-        :param settings: of the rollout.
-        :param undo_of: the id of the rollout that it undoes, or None.
-        :returns: columns and rows.
         :raises NotPossible: if there is nothing to do, or it cannot be done.
         """
         from octavia_hmsync.image.rollout import reading

@@ -27,7 +27,6 @@ class _Seen:
     :param rows: all of its Replacements.
     :param waits_for: why nothing begins now, or None.
     :param keepers: hosts of the housekeepers that are up.
-    :param outlook: an estimate.Outlook.
     :param problem: why the outlook does not know what is left, or None.
     """
 

@@ -111,10 +111,7 @@ def is_set(value: object) -> bool:
 
 
 def unknown(kind: Kind, raw: Raw) -> list[str]:
-    """Return the attributes that would be lost, in order.
-
-    :param raw: an object as the API shows it.
-    """
+    """Return the attributes that would be lost, in order."""
     return sorted(name for name, value in raw.items()
                   if name not in kind.known and is_set(value) and
                   value is not False)

@@ -36,7 +36,6 @@ class Pair:
     """A source and its clone.
 
     :ivar source: a tree.Tree, None if it is gone.
-    :ivar clone: a tree.Tree.
     :ivar at_source: floating IPs that lead to the source.
     :ivar at_clone: floating IPs of the source that lead to the clone.
     :ivar others: floating IPs of the clone that never led to the source.
@@ -77,11 +76,7 @@ def describe(differences):
 
 
 class Cloner:
-    """Makes a clone.
-
-    :param load_balancers: load_balancers.LoadBalancers.
-    :param floating_ips: floating_ips.FloatingIPs.
-    """
+    """Makes a clone."""
 
     def __init__(self, load_balancers, floating_ips):
         self.load_balancers = load_balancers
@@ -126,7 +121,6 @@ class Cloner:
     def get_pair(self, name_or_id):
         """Read a source and its clone.
 
-        :returns: a Pair.
         :raises NotPossible: if there is no clone.
         """
         source_id, clone = self.resolve(name_or_id)
@@ -137,10 +131,7 @@ class Cloner:
         return self.read_pair(source_id, clone)
 
     def read_pair(self, source_id, clone):
-        """Read a pair; the source may be gone.
-
-        :param clone: as the API shows it.
-        """
+        """Read a pair; the source may be gone."""
         root = self.load_balancers.find(source_id)
         source = self.load_balancers.read_tree(root) if root else None
         tree = self.load_balancers.read_tree(clone)

@@ -31,10 +31,7 @@ _SERVICES = {'load_balancer': 'Octavia', 'network': 'Neutron'}
 
 
 class Refused(exceptions.CloudRefused):
-    """The API refuses a request.
-
-    :ivar status: of HTTP.
-    """
+    """The API refuses a request."""
 
     def __init__(self, text, status):
         super().__init__(text)
@@ -66,7 +63,6 @@ def _no_credentials(error):
 class API:
     """One of the two APIs.
 
-    :param connection: of openstacksdk.
     :param service: load_balancer or network.
     """
 

@@ -39,10 +39,7 @@ def _read(raw):
 def plan_moves(found, source, target):
     """Plan to move floating IPs from one load balancer to another.
 
-    :param found: FloatingIPs of the source.
-    :param source: a tree.Tree.
     :param target: a tree.Tree, with as many VIPs in the same order.
-    :returns: a list of Move.
     """
     by_address = {ipaddress.ip_address(ours[1]): theirs
                   for ours, theirs in zip(source.vips, target.vips)}
@@ -56,10 +53,7 @@ def plan_moves(found, source, target):
 
 
 class FloatingIPs:
-    """The requests of the commands to Neutron.
-
-    :param api: a cloud.API of Neutron.
-    """
+    """The requests of the commands to Neutron."""
 
     def __init__(self, api):
         self._api = api
@@ -79,7 +73,6 @@ class FloatingIPs:
     def move_all(self, moves):
         """Move all of them, or none.
 
-        :param moves: a list of Move.
         :raises NotPossible: if one could not be moved; earlier ones are moved
                              back.
         """

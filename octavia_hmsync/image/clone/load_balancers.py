@@ -21,9 +21,7 @@ _ATTEMPTS = 5
 class LoadBalancers:
     """The requests of the commands to Octavia.
 
-    :param api: a cloud.API of Octavia.
     :param timeout: seconds to wait for a load balancer that is PENDING.
-    :param interval: seconds between two looks.
     """
 
     def __init__(self, api, timeout=600.0, interval=2.0):
@@ -68,11 +66,7 @@ class LoadBalancers:
             key=lambda raw: (raw['created_at'], raw['id']))
 
     def read_tree(self, root):
-        """Read a load balancer with all its children.
-
-        :param root: the load balancer, as the API shows it.
-        :returns: a tree.Tree.
-        """
+        """Read a load balancer with all its children."""
         action = f'read load balancer {root["id"]}'
         project = {'project_id': root['project_id']}
 
@@ -171,7 +165,6 @@ class LoadBalancers:
         The API replaces all tags at once. So they are read again afterwards:
         another writer may have written its own older list.
 
-        :returns: the load balancer.
         :raises NotPossible: if another writer undoes the change each time.
         """
         for _attempt in range(_ATTEMPTS):
@@ -197,7 +190,6 @@ class LoadBalancers:
         """Wait until a load balancer is ACTIVE or in ERROR.
 
         :param tell: takes a line whenever its status has changed.
-        :returns: the load balancer.
         :raises NotPossible: if that takes longer than the timeout, or it
                              is gone.
         """

@@ -19,7 +19,6 @@ from octavia_hmsync.image.clone import attributes as attrs
 class Owner:
     """A controller that owns load balancers.
 
-    :ivar name: in words.
     :ivar looks: how it finds its load balancer, and what it does if there are
                  two.
     :ivar afterwards: what it needs when the source is gone.
@@ -85,8 +84,5 @@ OWNERS = (CLOUD_PROVIDER, INGRESS, CLUSTER_API, HEAT)
 
 
 def find(root: attrs.Raw) -> Owner | None:
-    """Return the owner of a load balancer, as far as it can be seen.
-
-    :param root: the load balancer as the API shows it.
-    """
+    """Return the owner of a load balancer, as far as it can be seen."""
     return next((owner for owner in OWNERS if owner.owns(root)), None)

@@ -41,11 +41,8 @@ class Finding:
 def check(source, floating_ips, clones, quota, counts, options):
     """Check a load balancer that is to be cloned. Pure.
 
-    :param floating_ips: its floating IPs.
-    :param clones: its clones, as the API shows them.
     :param quota: of the project as the API shows it, None if unknown.
     :param counts: how many objects of each kind the project has.
-    :param options: a cloner.Options.
     :returns: a list of Finding, at least one for each check.
     """
     return [_status(source), _other_clone(source, clones),

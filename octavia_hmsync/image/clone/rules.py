@@ -79,7 +79,6 @@ def find_phase(clone_status: str, source_status: str | None, retiring: bool,
                complete: bool, at_source: int, at_clone: int) -> Phase:
     """Return the phase of a clone, from its present state.
 
-    :param clone_status: provisioning status of the clone.
     :param source_status: that of the source, None if it is gone.
     :param retiring: whether the source is marked for deletion.
     :param complete: whether all pools of the clone have their names.
@@ -107,7 +106,6 @@ def is_drained(samples: typing.Sequence[tuple[float, int]],
     Its statistics come with heartbeats, so one sample proves nothing.
 
     :param samples: (time, active connections), the latest one last.
-    :param settle: for how many seconds there must be none.
     """
     since = None
     for time, connections in samples:

@@ -18,10 +18,7 @@ SETTLE = 30.0
 
 
 class Switcher:
-    """Moves floating IPs between a source and its clone.
-
-    :param cloner: a cloner.Cloner.
-    """
+    """Moves floating IPs between a source and its clone."""
 
     def __init__(self, cloner):
         self._cloner = cloner
@@ -33,7 +30,6 @@ class Switcher:
         """Move all floating IPs of the source to the clone.
 
         :param timeout: seconds to wait for members of the clone.
-        :param allow_differences: accept a clone that differs by now.
         :param tell: takes a line on what is waited for.
         :returns: (the earlier Pair, the floating_ips.Moves made).
         :raises NotPossible: if the clone serves worse; nothing has changed.
@@ -152,7 +148,6 @@ class Switcher:
         :param without_floating_ip: clients were moved by DNS.
         :param tell: takes a line on what is done.
         :param settle: seconds for which it must have no connection.
-        :returns: the earlier Pair.
         :raises NotPossible: if the source is still in use.
         """
         pair = self._cloner.get_pair(name_or_id)

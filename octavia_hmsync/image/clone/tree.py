@@ -118,7 +118,6 @@ def build_request(source: Tree, name: str | None,
                   floating_ips: typing.Iterable[str]) -> Raw:
     """Return the request that makes the whole clone.
 
-    :param source: the load balancer to clone.
     :param name: of the clone, None for the name of the source.
     :param floating_ips: ids to be recorded in tags.
     """

@@ -46,10 +46,7 @@ class Watched:
     """A load balancer whose replacement is DONE, as it is now.
 
     :param old_status: its operating status before, None if not known.
-    :param operating_status: its operating status now.
     :param new_amphora_id: the amphora that was built last, or None.
-    :param finished_at: when it was done, by the database's clock, UTC.
-    :param amphorae: all its amphorae.
     """
 
     replacement_id: str
@@ -67,7 +64,6 @@ def get_watched(engine, rollout_id, watch_time):
 
     Without load balancers that are deleted, or were replaced again since.
 
-    :param watch_time: seconds for which to watch after a replacement is done.
     :returns: (a list of Watched; seconds since the last heartbeat of any
               amphora, None for none).
     """
@@ -121,7 +117,6 @@ def _get_age(now, at):
 def set_failed(engine, replacement_id, reason):
     """Record that a replacement that was DONE has failed after all.
 
-    :param reason: why, for people.
     :returns: False if it is not DONE any more.
     """
     conditions = (_TABLE.c.id == replacement_id,

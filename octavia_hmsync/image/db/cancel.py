@@ -21,7 +21,6 @@ _TABLE = models.ImageReplacement.__table__
 def cancel(engine, replacement_id, reason):
     """Cancel a replacement.
 
-    :param reason: why, for people; not empty.
     :returns: CANCELLED if it waited, RUNNING if its owner was asked to go
               back, None if it has ended before.
     """
@@ -42,8 +41,6 @@ def cancel(engine, replacement_id, reason):
 def cancel_rollout(engine, rollout_id, old, reason):
     """Cancel a rollout and its running replacements.
 
-    :param old: the states that it may have before.
-    :param reason: why, for people; may be empty.
     :returns: number of replacements that were asked to go back; None if the
               rollout has another state.
     """

@@ -34,9 +34,6 @@ def begin(engine, rollout_id, version, chosen, owner, expiry):
     Load balancers with an open replacement are skipped.
 
     :param version: of the rollout when they were chosen.
-    :param chosen: a list of New.
-    :param owner: a new claim owner, of this call alone.
-    :param expiry: seconds after which the claims lapse.
     :returns: the ids of the replacements that began; None, without a change,
               if the rollout has changed.
     """
@@ -85,8 +82,6 @@ def _may_be_claimed():
 def claim(engine, owner, limit, expiry):
     """Claim replacements that wait, and those with a lapsed claim.
 
-    :param owner: a new claim owner, of this call alone.
-    :param expiry: seconds after which the claims lapse.
     :returns: a list of Replacement, those with a lapsed claim first; empty if
               there is nothing to claim, or others claim it now.
     """
@@ -126,9 +121,6 @@ def _claim(engine, ids, owner, expiry):
 def set_phase(engine, replacement_id, owner, expiry, phase, **values):
     """Record the phase that begins, and renew the claim.
 
-    :param owner: the claim owner.
-    :param expiry: seconds after which the claim lapses.
-    :param phase: see octavia_hmsync.image.phases.
     :param values: changed old_amphora_id or new_amphora_id, may be None;
                    reason if it takes its time.
     :returns: False if another owner has claimed it.
@@ -142,9 +134,7 @@ def set_phase(engine, replacement_id, owner, expiry, phase, **values):
 def finish(engine, replacement_id, owner, state, reason=None, wait=None):
     """Record how a replacement ended.
 
-    :param owner: the claim owner.
     :param state: DONE, FAILED, REFUSED, SKIPPED or CANCELLED.
-    :param reason: why, for people.
     :param wait: if SKIPPED, seconds until the next replacement of this load
                  balancer may begin.
     :returns: False if another owner has claimed it.

@@ -25,8 +25,6 @@ class Amphora:
     """An amphora that is not deleted.
 
     :param image_id: what it was booted from; None if not known.
-    :param lb_network_ip: the address of its agent, or None.
-    :param compute_id: its instance, or None.
     :param vrrp_port_id: its port in the VIP's network, or None.
     :param heard_at: its last heartbeat, None before the first.
     :param is_busy: whether a failover of it has begun, or failed.
@@ -50,15 +48,12 @@ class Amphora:
 class Evidence:
     """The rows of one load balancer.
 
-    :param now: when they were read, by the database's clock, UTC.
-    :param amphorae: {id: Amphora}.
     :param listeners: {id: (enabled, provisioning_status,
                       operating_status)}.
     :param members: {id: operating_status}, from the last heartbeat of any
                     amphora.
     :param down_after: seconds after which the slowest health monitor takes a
                        member for down.
-    :param is_enabled: whether the load balancer is.
     :param without_haproxy: ids of the listeners that haproxy does not run.
     """
 

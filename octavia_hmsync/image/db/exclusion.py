@@ -33,8 +33,6 @@ class Exclusion:
 
     :param kind: LOAD_BALANCER, PROJECT, TAG, FLAVOR or ZONE.
     :param value: an id, or the name of a tag or of an availability zone.
-    :param reason: why, in the operator's words.
-    :param created_at: by the database's clock, UTC.
     :param expires_at: None for never.
     :param name: of what has an id, when it was excluded, or None.
     """
@@ -87,11 +85,7 @@ def get_tagged(engine):
 
 
 def count(engine, kind, value):
-    """Return how many load balancers an exclusion leaves alone now.
-
-    :param kind: one of KINDS.
-    :param value: see Exclusion.
-    """
+    """Return how many load balancers an exclusion leaves alone now."""
     found = {
         LOAD_BALANCER: _LB.c.id == value,
         PROJECT: _LB.c.project_id == value,
@@ -110,11 +104,7 @@ def count(engine, kind, value):
 def add(engine, exclusion_id, kind, value, reason, seconds=None, name=None):
     """Add an exclusion, or replace that of the same kind and value.
 
-    :param exclusion_id: a new id.
-    :param kind: one of KINDS.
-    :param value: see Exclusion.
     :param seconds: for how long; None for ever.
-    :param name: see Exclusion.
     """
     values = {'name': name, 'reason': reason, 'created_at': types.utcnow(),
               'expires_at': None if seconds is None
@@ -139,8 +129,6 @@ def add(engine, exclusion_id, kind, value, reason, seconds=None, name=None):
 def remove(engine, kind, value):
     """Remove an exclusion.
 
-    :param kind: one of KINDS.
-    :param value: see Exclusion.
     :returns: False if there is no such exclusion.
     """
     with engine.begin() as connection:

@@ -22,8 +22,6 @@ class Open:
     """Open replacements of one state and phase.
 
     :param state: WAITING or RUNNING.
-    :param phase: or None.
-    :param number: how many.
     :param unclaimed: how many have no owner.
     :param oldest: seconds for which the first waits, or runs.
     """

@@ -22,7 +22,6 @@ _AT_ONCE = 500
 def delete_ended(engine, retention):
     """Delete some rows that ended long ago; the next call continues.
 
-    :param retention: seconds since the end.
     :returns: (number of rollouts, number of replacements).
     """
     cutoff = types.utcnow_plus(-retention)

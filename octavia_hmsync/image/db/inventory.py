@@ -36,10 +36,6 @@ _PLACE_COLUMNS = (_AMPHORA.c.compute_id, _AMPHORA.c.cached_zone,
 class Wanted:
     """A filter for load balancers; None matches any.
 
-    :param load_balancer_id: only this load balancer.
-    :param project_id: of this project.
-    :param topology: with this topology.
-    :param availability_zone: in this zone, of Octavia's.
     :param flavor_ids: with one of these flavors; None among them matches load
                        balancers without a flavor.
     :param providers: of one of these providers; None likewise.
@@ -100,8 +96,6 @@ def get_zones(engine):
 def get_page(engine, wanted, after=None, limit=None, with_places=False):
     """Return load balancers by id, and their amphorae.
 
-    :param after: only load balancers after this id.
-    :param limit: largest number of load balancers.
     :param with_places: whether amphorae have compute_id, cached_zone,
                         compute_flavor and cert_expiration, too.
     :returns: (rows of load balancers, in order; rows of their amphorae that

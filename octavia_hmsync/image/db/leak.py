@@ -50,9 +50,7 @@ class Amphora:
 class Known:
     """What Octavia and the plugin know at one moment.
 
-    :param amphorae: {id: Amphora}.
     :param replaced: ids of amphorae of open replacements, and of clusters.
-    :param now: by the database's clock, UTC.
     :param clusters: ids of clusters, and of deleted clusters whose VIP a
                      distributor still has.
     """
@@ -106,7 +104,6 @@ def get_heard(engine, load_balancer_id, vip_port_id, heartbeat_timeout):
 
     :param load_balancer_id: None if only its VIP is known.
     :param vip_port_id: the port of one of its VIPs.
-    :param heartbeat_timeout: seconds within which a heartbeat counts.
     """
     with engine.connect() as connection:
         if load_balancer_id is None:
@@ -138,10 +135,7 @@ def get_heard(engine, load_balancer_id, vip_port_id, heartbeat_timeout):
 
 
 def get(engine, amphora_id=None):
-    """Return the Known.
-
-    :param amphora_id: only with this amphora.
-    """
+    """Return the Known."""
     with engine.connect() as connection:
         return _read(connection, amphora_id)
 
@@ -179,7 +173,6 @@ def _make(row, now):
 def begin_delete(engine, amphora):
     """Set an amphora to PENDING_DELETE, so that no service uses it.
 
-    :param amphora: as it was judged.
     :returns: False, without a change, if it, or its load balancer, has changed
               since, or a replacement or a cluster uses it.
     """

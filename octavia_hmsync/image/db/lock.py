@@ -21,10 +21,6 @@ _LB = compat.LOAD_BALANCER
 def lock(engine, replacement, owner, expiry, phase, old_amphora_id):
     """Lock a load balancer for a replacement.
 
-    :param owner: the claim owner.
-    :param expiry: seconds after which the claim lapses.
-    :param phase: the phase that begins with the lock.
-    :param old_amphora_id: the amphora to replace.
     :returns: False if the load balancer is not ACTIVE.
     :raises Lost: if another owner has claimed it.
     """
@@ -48,9 +44,6 @@ def lock(engine, replacement, owner, expiry, phase, old_amphora_id):
 def unlock(engine, replacement, owner, expiry, phase):
     """Unlock a load balancer, and begin a phase without the lock.
 
-    :param owner: the claim owner.
-    :param expiry: seconds after which the claim lapses.
-    :param phase: the phase that begins.
     :raises Lost: if another owner has claimed it.
     """
     with engine.begin() as connection:

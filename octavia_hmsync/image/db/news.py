@@ -15,11 +15,7 @@ _COUNTED = ('DONE', 'FAILED', 'SKIPPED', 'RUNNING', 'REFUSED')
 
 
 def add_rollout(connection, rollout_id, kind):
-    """Record that a rollout has a new state.
-
-    :param connection: an SQLAlchemy connection, in a transaction.
-    :param kind: what happened to it.
-    """
+    """Record that a rollout has a new state."""
     row = connection.execute(
         sa.select(_ROLLOUT).where(_ROLLOUT.c.id == rollout_id)).one()
     counts = {state: count for state, count in connection.execute(
@@ -32,11 +28,7 @@ def add_rollout(connection, rollout_id, kind):
 
 
 def add_replacements(connection, *conditions, is_start=False):
-    """Record that replacements begin, or have ended.
-
-    :param connection: an SQLAlchemy connection, in a transaction.
-    :param conditions: of their rows.
-    """
+    """Record that replacements begin, or have ended."""
     for row in connection.execute(
             sa.select(_REPLACEMENT).where(*conditions)
             .order_by(_REPLACEMENT.c.created_at, _REPLACEMENT.c.id)).all():

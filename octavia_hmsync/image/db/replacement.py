@@ -35,11 +35,6 @@ UNTOUCHED_STATES = (SKIPPED, REFUSED, CANCELLED)
 class New:
     """A replacement to add.
 
-    :param id: a new id.
-    :param mode: image_rollout.REPLACE or FAILOVER.
-    :param target_image_id: the image for the new amphorae.
-    :param topology: of the load balancer, like the next two.
-    :param canary: whether it is a canary of its rollout.
     :param forced: whether to replace amphorae that have the target image, too,
                    if they are older than the order.
     :param operating_status: of the load balancer before, or None.
@@ -175,8 +170,6 @@ def get_start_ages(engine, seconds):
     """Return how many seconds ago replacements of any rollout began.
 
     Without replacements that ended before they changed anything.
-
-    :param seconds: no longer ago than that.
     """
     with engine.connect() as connection:
         return [(row.now - row.started_at).total_seconds()

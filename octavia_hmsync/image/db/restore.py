@@ -97,7 +97,6 @@ class Object:
 class Snapshot:
     """A load balancer, and all that may be restored with it.
 
-    :param status: its provisioning_status.
     :param unchanged_for: seconds since its row, or that of an amphora, last
                           changed.
     :param replacement_phase: of its open replacement; WAITING if that has not
@@ -192,7 +191,6 @@ def _read_phase(connection, load_balancer_id):
 def restore(engine, snapshot, amphora_statuses, detached, statuses):
     """Unlock a load balancer, if nothing has changed since it was read.
 
-    :param snapshot: the Snapshot by which it was judged.
     :param amphora_statuses: new statuses of all amphorae, {id: status};
                              ALLOCATED amphorae are no longer busy.
     :param detached: ids of amphorae to detach from the load balancer.
@@ -234,8 +232,6 @@ def _restore(connection, snapshot, amphora_statuses, detached, statuses):
 def take_over(connection, snapshot, status=compat.ACTIVE):
     """Change the status of a load balancer, as part of a transaction.
 
-    :param connection: an SQLAlchemy connection, in a transaction.
-    :param status: its new status.
     :returns: False if its row has changed since the Snapshot.
     """
     return _update(connection, _LB, snapshot.id, snapshot.updated_at,
@@ -246,8 +242,6 @@ def take_over(connection, snapshot, status=compat.ACTIVE):
 def change_objects(connection, statuses):
     """Change the statuses of objects, as part of a transaction.
 
-    :param connection: an SQLAlchemy connection, in a transaction.
-    :param statuses: {Object: new status}.
     :returns: False if the status of an object has changed.
     """
     for found, status in statuses.items():

@@ -41,7 +41,6 @@ _ACTIVE_KEY = 'rollout'
 class Settings:
     """How fast a rollout is, and when replacements may begin.
 
-    :param mode: how to replace amphorae, REPLACE or FAILOVER.
     :param canaries: load balancers of each group that come first.
     :param parallel: most load balancers at once.
     :param parallel_per_az: most load balancers of an availability zone at
@@ -76,10 +75,7 @@ class Rollout:
 
     :param state: RUNNING, PAUSED, CANCELLED, DONE or HALTED.
     :param version: see the module.
-    :param reason: why it is in this state; may be empty.
     :param updated_at: when its state last changed.
-    :param finished_at: when it ended, or None.
-    :param now: when the row was read.
     :param undo_of: the id of the rollout that this one takes back, or None.
     """
 
@@ -139,9 +135,6 @@ def get_all(engine, limit=None):
 def add(engine, rollout_id, settings, reason='', undo_of=None):
     """Start a rollout, unless one is active.
 
-    :param rollout_id: a new id.
-    :param reason: why, in the operator's words.
-    :param undo_of: the id of the rollout that it takes back, or None.
     :returns: False if one is active.
     """
     try:
@@ -178,7 +171,6 @@ def change(connection, rollout_id, old, new, reason=''):
 def end(engine, rollout_id, version, state, reason):
     """End a RUNNING rollout, if its version has not changed.
 
-    :param version: the version for which it was decided.
     :param state: DONE or HALTED.
     :returns: False if something has changed.
     """
@@ -209,8 +201,6 @@ def take(connection, rollout_id, version):
     Must come first in a transaction: no other decision is carried out until
     it commits.
 
-    :param connection: an SQLAlchemy connection, in a transaction.
-    :param version: the version for which it was decided.
     :returns: False if something has changed since, or it is not RUNNING.
     """
     return connection.execute(
@@ -225,7 +215,6 @@ def touch(connection, rollout_id=None):
 
     Must come first in a transaction.
 
-    :param connection: an SQLAlchemy connection, in a transaction.
     :param rollout_id: its id, or a query for it; None for the active rollout.
     """
     which = (_TABLE.c.active_key == _ACTIVE_KEY if rollout_id is None

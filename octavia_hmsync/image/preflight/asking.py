@@ -13,7 +13,6 @@ class Asker:
     """Asks one service; each answer is one request.
 
     :param service_type: 'network', 'compute' or 'block_storage'.
-    :param service: cloud.Service, for the operator.
     """
 
     def __init__(self, conf, connection, service_type, service):
@@ -27,9 +26,6 @@ class Asker:
         """Make a request, and return what a function makes of the answer.
 
         :param action: for the operator, a verb first: 'read the networks'.
-        :param read: a function of the answer.
-        :param path: of the request.
-        :param parameters: of the request.
         :raises CloudUnavailable: if there is no valid answer.
         :raises CloudRefused: if the answer is no.
         """

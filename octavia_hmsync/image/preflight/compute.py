@@ -90,10 +90,7 @@ def check_zone(known):
 
 
 def check_key(all_facts):
-    """Whether the keypair of instances exists.
-
-    :param all_facts: a list of Facts, with one compute for all.
-    """
+    """Whether the keypair of instances exists."""
     name = all_facts[0].settings.key_name
     if not name:
         return finding.success()
@@ -107,10 +104,7 @@ def check_key(all_facts):
 
 
 def check_files(all_facts):
-    """Whether Nova accepts the files that Octavia puts into an instance.
-
-    :param all_facts: a list of Facts, with one compute for all.
-    """
+    """Whether Nova accepts the files that Octavia puts into an instance."""
     size = all_facts[0].settings.file_size
     unknown = find_unknown(all_facts[0], 'limits')
     if unknown or size is None:
@@ -131,10 +125,7 @@ def check_files(all_facts):
 
 
 def check_quota(all_facts):
-    """Whether Octavia's project has quota for more instances.
-
-    :param all_facts: a list of Facts, with one compute for all.
-    """
+    """Whether Octavia's project has quota for more instances."""
     unknown = find_unknown(all_facts[0], 'left', 'flavors')
     if unknown:
         return unknown
@@ -156,8 +147,6 @@ def check_left(resources, parallel, service):
 
     :param resources: {name: (what each load balancer takes; what is left,
                       None for any number; its name for the operator)}.
-    :param parallel: how many replacements run at once.
-    :param service: the service that has the quotas.
     """
     limited = [(sorted(needed, reverse=True), left, title)
                for _name, (needed, left, title) in sorted(resources.items())
@@ -273,10 +262,7 @@ def _get_zone(known):
 
 
 def check_volume_type(all_facts):
-    """Whether the type of volumes exists.
-
-    :param all_facts: a list of Facts, with one of Cinder for all.
-    """
+    """Whether the type of volumes exists."""
     name = all_facts[0].settings.volume_type
     if not name:
         return finding.success()
@@ -289,10 +275,7 @@ def check_volume_type(all_facts):
 
 
 def check_volume_quota(all_facts):
-    """Whether Octavia's project has quota for more volumes.
-
-    :param all_facts: a list of Facts, with one of Cinder for all.
-    """
+    """Whether Octavia's project has quota for more volumes."""
     unknown = facts.find_unknown(all_facts[0].volumes, _CINDER, 'left')
     if unknown:
         return unknown

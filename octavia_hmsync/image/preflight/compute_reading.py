@@ -29,10 +29,7 @@ CINDER = cloud.Service('Cinder', '[cinder] endpoint', 'service_auth')
 
 
 class ComputeReader:
-    """Reads what load balancers need from Nova.
-
-    :param connection: see octavia_hmsync.compute.connect_to_nova().
-    """
+    """Reads what load balancers need from Nova."""
 
     def __init__(self, conf, connection):
         self._asker = asking.Asker(conf, connection, 'compute', compute.NOVA)
@@ -42,7 +39,6 @@ class ComputeReader:
 
         :param all_facts: a list of Facts, not empty, with builds and
                           settings.
-        :returns: a facts.Compute.
         :raises CloudUnavailable: if there is no valid answer.
         :raises CloudRefused: if the answer is no, except by a policy.
         """
@@ -168,10 +164,7 @@ def connect(conf):
 
 
 class VolumeReader:
-    """Reads what load balancers need from Cinder.
-
-    :param connection: see connect().
-    """
+    """Reads what load balancers need from Cinder."""
 
     def __init__(self, conf, connection):
         self._asker = asking.Asker(conf, connection, 'block_storage', CINDER)
@@ -181,7 +174,6 @@ class VolumeReader:
 
         :param all_facts: a list of Facts, not empty, with builds and
                           settings.
-        :returns: a facts.Volumes.
         :raises CloudUnavailable: if there is no valid answer.
         :raises CloudRefused: if the answer is no, except by a policy.
         """

@@ -11,10 +11,7 @@ from octavia_hmsync.image import target as image_target
 
 @dataclasses.dataclass(frozen=True)
 class Hidden:
-    """Stands for what a policy hides from the user of Octavia.
-
-    :param reason: in words, with what to do.
-    """
+    """Stands for what a policy hides from the user of Octavia."""
 
     reason: str
 
@@ -28,7 +25,6 @@ class Needs:
     :param member_subnet_ids: subnets for its addresses towards members.
     :param more_subnet_ids: subnets of additional VIPs.
     :param security_group_ids: security groups that its owner gave to the VIP.
-    :param qos_policy_id: QoS policy of its VIP; None without one.
     :param secrets: references to certificates that it serves with.
     :param authorities: references to certificates of authorities, and to
                         their revocation lists.
@@ -87,8 +83,6 @@ class Build:
 class Subnet:
     """A subnet in Neutron.
 
-    :param network_id: its network.
-    :param project_id: its project.
     :param version: 4 or 6.
     :param is_full: whether its pools have no free address; None if unknown.
     """
@@ -103,10 +97,8 @@ class Subnet:
 class Net:
     """A network in Neutron.
 
-    :param subnet_ids: its subnets.
     :param is_up: its admin_state_up.
     :param is_secure: its port_security_enabled.
-    :param project_id: its project.
     """
 
     subnet_ids: tuple[str, ...] = ()

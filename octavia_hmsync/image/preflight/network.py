@@ -130,10 +130,7 @@ def count_ports(known):
 
 
 def check_port_quota(all_facts):
-    """Whether Octavia's project has quota for more ports of amphorae.
-
-    :param all_facts: a list of Facts, with one network for all.
-    """
+    """Whether Octavia's project has quota for more ports of amphorae."""
     unknown = find_unknown(all_facts[0], 'ports_left', 'subnets')
     if unknown:
         return unknown
@@ -263,10 +260,7 @@ def _get_source(known):
 
 
 def check_groups(all_facts):
-    """Whether the security groups of instances exist.
-
-    :param all_facts: a list of Facts, with one network for all.
-    """
+    """Whether the security groups of instances exist."""
     settings = all_facts[0].settings
     if not settings.boot_groups or not settings.has_nova:
         return finding.success()

@@ -54,10 +54,7 @@ class Pools:
 
 
 class AddressReader:
-    """Asks Neutron which subnets have no free address.
-
-    :param asker: asking.Asker of Neutron.
-    """
+    """Asks Neutron which subnets have no free address."""
 
     def __init__(self, asker):
         self._asker = asker
@@ -65,7 +62,6 @@ class AddressReader:
     def find_full(self, pools):
         """Find subnets without a free address in their pools.
 
-        :param pools: Pools by id of each subnet.
         :returns: a set of ids; Hidden if a policy forbids to read it.
         """
         if not pools:
@@ -135,10 +131,7 @@ class AddressReader:
 
 
 class NetworkReader:
-    """Reads what load balancers need from Neutron.
-
-    :param connection: see cloud.connect().
-    """
+    """Reads what load balancers need from Neutron."""
 
     def __init__(self, conf, connection):
         self._asker = asking.Asker(conf, connection, 'network', cloud.NEUTRON)
@@ -148,7 +141,6 @@ class NetworkReader:
 
         :param all_facts: a list of Facts, not empty, with needs, builds and
                           settings.
-        :returns: a facts.Network.
         :raises CloudUnavailable: if there is no valid answer.
         :raises CloudRefused: if the answer is no, except by a policy.
         """

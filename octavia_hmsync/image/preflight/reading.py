@@ -56,7 +56,6 @@ def read_builds(conf, engine, load_balancers):
 
     It takes two statements, and reads no rows of load balancers.
 
-    :param load_balancers: a list of LoadBalancer.
     :returns: {id: Build}.
     """
     flavors = {row.id: _parse(row.flavor_data)
@@ -107,10 +106,7 @@ def has_cinder(conf):
 
 
 def read_settings(conf):
-    """Return the values of octavia.conf that the checks use.
-
-    :returns: Settings.
-    """
+    """Return the values of octavia.conf that the checks use."""
     worker = conf.controller_worker
     uses_cinder = has_cinder(conf)
     return facts.Settings(

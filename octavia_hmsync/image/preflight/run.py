@@ -53,8 +53,6 @@ class Row:
     """The result of one check.
 
     :param load_balancer_id: None if it concerns all.
-    :param check: name of the check.
-    :param found: Finding.
     """
 
     load_balancer_id: str | None
@@ -69,7 +67,6 @@ def run_all(conf, engine, load_balancers, targets, is_builder=False,
     Neutron, Nova, Cinder and the image service are asked once for all load
     balancers. If one of them gives no answer, that is a result, too.
 
-    :param load_balancers: a list of LoadBalancer, by id.
     :param is_builder: whether this process is to build the amphorae.
     :param leaving: how many amphorae of each are on a host that takes no new
                     instances.
@@ -168,7 +165,6 @@ def _ask(make_reader, name, all_facts):
 
     :param make_reader: returns the reader of the service.
     :param name: the attribute of Facts to set.
-    :param all_facts: a list of Facts.
     :returns: (Finding, a list of Facts).
     """
     try:
@@ -203,10 +199,7 @@ def judge(conf, engine, load_balancer, targets, mode, is_housekeeper=False,
           leaving=0):
     """Make all checks of one load balancer.
 
-    :param mode: REPLACE or FAILOVER of image.db.rollout.
     :param is_housekeeper: whether this is the housekeeper that replaces it.
-    :param leaving: see run_all().
-    :returns: a Verdict.
     """
     is_in_process = (mode == rollout_repo.REPLACE and
                      not outdated.has_cluster(load_balancer))

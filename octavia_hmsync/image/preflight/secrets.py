@@ -54,8 +54,6 @@ def read_faults(conf, project_id, needs):
     Nothing of it is kept. The managers have no time-out of their own; here it
     is ``[hmsync_image] image_timeout`` for all of them.
 
-    :param project_id: the project of the load balancer.
-    :param needs: facts.Needs.
     :returns: {reference: facts.SecretFault}, of secrets that failed.
     """
     wanted = ([(ref, 'fetch_certificate') for ref in sorted(needs.secrets)] +

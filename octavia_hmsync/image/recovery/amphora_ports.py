@@ -29,7 +29,6 @@ class Port:
     :param device_id: the instance that it is plugged into; None without one.
     :param created_at: UTC; None if unknown.
     :param cluster_id: from the name of a distributor's port.
-    :param network_id: its network.
     :param is_active: whether Neutron has wired it.
     :param vips: the addresses that it may have beside its own.
     """
@@ -65,7 +64,7 @@ _FIELDS = ['id', 'name', 'device_id', 'created_at', 'network_id', 'status',
 class Ports:
     """Reads ports from Neutron.
 
-    :param connection: see cloud.connect().
+    CloudUnavailable or CloudRefused is raised if Neutron does not tell.
     """
 
     def __init__(self, conf, connection):
@@ -73,10 +72,7 @@ class Ports:
         self._connection = connection
 
     def exists(self, port_id):
-        """Tell whether a port exists.
-
-        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
-        """
+        """Tell whether a port exists."""
         with cloud.reported(self._conf, f'read the port {port_id}'):
             try:
                 self._connection.network.get_port(port_id)
@@ -88,9 +84,6 @@ class Ports:
         """Return the ports named like those of amphorae or distributors.
 
         Only of the project of the credentials, where that is known.
-
-        :returns: a list of Port.
-        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
         """
         with cloud.reported(self._conf, 'list the ports of amphorae'):
             project_id = self._connection.current_project_id
@@ -99,11 +92,7 @@ class Ports:
                 fields=_FIELDS, **filters) if (port := _make(found))]
 
     def list_ports_of(self, amphora_id):
-        """Return the ports named like those of one amphora.
-
-        :returns: a list of Port.
-        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
-        """
+        """Return the ports named like those of one amphora."""
         with cloud.reported(self._conf, f'list the ports of {amphora_id}'):
             return [port for prefix in compat_compute.PORT_PREFIXES
                     for found in self._connection.network.ports(
@@ -113,9 +102,7 @@ class Ports:
     def get_addresses(self, compute_id):
         """Return the possible addresses of the agent in an instance.
 
-        :param compute_id: id of the instance.
         :returns: a list of addresses, of the ports that Nova made.
-        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
         """
         with cloud.reported(self._conf, f'list the ports of the instance '
                                         f'{compute_id}'):
@@ -126,10 +113,7 @@ class Ports:
     def find_vip(self, network_id, address):
         """Find the port of a VIP.
 
-        :param network_id: its network.
-        :param address: its address.
         :returns: a VIP; None if there is none any more.
-        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
         """
         with cloud.reported(self._conf, f'look for the port of {address}'):
             for port in self._connection.network.ports(
@@ -140,10 +124,7 @@ class Ports:
         return None
 
     def get(self, port_id):
-        """Return the present Port; None if it is gone or named otherwise.
-
-        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
-        """
+        """Return the present Port; None if it is gone or named otherwise."""
         with cloud.reported(self._conf, f'read the port {port_id}'):
             try:
                 return _make(self._connection.network.get_port(port_id))

@@ -43,8 +43,6 @@ class Leak:
     :param id: of the amphora, the instance or the port.
     :param name: None for a row.
     :param amphora_id: its former amphora; None for a distributor's port.
-    :param load_balancer_id: of the amphora, if known.
-    :param age: seconds.
     :param reason: why it is a leak.
     :param keep: why it is not deleted; None if it may be.
     """
@@ -63,10 +61,7 @@ def judge_row(amphora: leak_repo.Amphora, known: leak_repo.Known,
               older_than: float) -> Leak | None:
     """Tell whether an amphora is left over.
 
-    :param amphora: a row of known.
-    :param known: what Octavia knows.
     :param older_than: seconds for which it must be unchanged.
-    :returns: a Leak, or None.
     """
     if (amphora.status not in _LEFT_STATUSES or
             amphora.id in known.replaced or
@@ -94,10 +89,8 @@ def judge_instance(instance: compute.Instance, known: leak_repo.Known,
     """Tell whether an instance belongs to no amphora.
 
     :param instance: named like an amphora; read before known.
-    :param known: what Octavia knows.
     :param older_than: seconds for which it must have existed, and have been
                        without an amphora.
-    :returns: a Leak, or None.
     """
     if instance.is_going or instance.id in known.compute_ids:
         return None
@@ -109,9 +102,6 @@ def judge_port(port: amphora_ports.Port, known: leak_repo.Known,
     """Tell whether a port belongs to no amphora, and to no cluster.
 
     :param port: named like one of theirs; read before known.
-    :param known: what Octavia knows.
-    :param older_than: see judge_instance().
-    :returns: a Leak, or None.
     """
     if port.cluster_id is not None:
         return _judge_distributor_port(port, known, older_than)

@@ -35,8 +35,6 @@ _CHANGED = 'It has changed since it was listed'
 class Use:
     """A VIP that a port may have.
 
-    :param port: an amphora_ports.Port.
-    :param address: of the VIP.
     :param load_balancer: a leak_repo.Heard; None if neither the database nor
                           Neutron has a load balancer for it.
     """
@@ -47,10 +45,7 @@ class Use:
 
 
 class Uses:
-    """Asks Neutron, the database and agents.
-
-    :param ports: an amphora_ports.Ports.
-    """
+    """Asks Neutron, the database and agents."""
 
     def __init__(self, conf, engine, ports):
         self._engine = engine
@@ -65,8 +60,6 @@ class Uses:
         """Tell why an apparent leak may serve.
 
         :param amphora_id: its amphora; None for a distributor's port.
-        :param ports: its ports, as amphora_ports.Port.
-        :param compute_ids: its instances.
         :returns: why it is kept; None if it does not serve.
         :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
         """
@@ -151,8 +144,6 @@ class Leaks:
         """Tell why leaks that belong together may serve.
 
         :param owner: the amphora; the port, if it is a distributor's.
-        :param found: its instances and ports.
-        :param known: a leak_repo.Known.
         :returns: why it is kept; None if it does not serve.
         """
         ports = [each for each in found
@@ -181,7 +172,6 @@ class Leaks:
     def delete(self, leak):
         """Delete a leak, if it still is one.
 
-        :param leak: a leaking.Leak of find().
         :returns: why it is kept; None if it is deleted.
         :raises CloudUnavailable, CloudRefused: if it may still exist.
         """
@@ -262,8 +252,6 @@ def delete_all(leaks, found):
 
     A leak that cannot be deleted does not stop the rest.
 
-    :param leaks: a Leaks.
-    :param found: what its find() returned.
     :returns: an iterator of (leaking.Leak, why it is kept or None, the error
               or None).
     """

@@ -37,7 +37,6 @@ def check_load_balancer(snapshot: restore_repo.Snapshot, older_than: float,
                         has_jobboard: bool) -> tuple[serving.Row, ...]:
     """Tell whether a load balancer may be restored, from the database alone.
 
-    :param snapshot: the load balancer.
     :param older_than: seconds for which it must be unchanged, if it is
                        PENDING_UPDATE.
     :param has_jobboard: whether another worker continues the work of a dead
@@ -116,8 +115,6 @@ def judge(snapshot: restore_repo.Snapshot,
     """Tell which amphorae serve, and what becomes of the load balancer.
 
     :param snapshot: a load balancer that passed check_load_balancer().
-    :param evidence: of each of its amphorae.
-    :param heartbeat_timeout: seconds within which it must have been heard.
     """
     rows: list[serving.Row] = []
     proven: list[serving.Evidence] = []

@@ -37,7 +37,6 @@ class Restorer:
     def look(self, load_balancer_id):
         """Find out whether a load balancer may be restored.
 
-        :param load_balancer_id: of a load balancer that is not DELETED.
         :returns: (restore_repo.Snapshot, restorable.Verdict).
         :raises CloudUnavailable, InvalidConfiguration: if no service can be
                                                         asked at all.
@@ -72,7 +71,6 @@ class Restorer:
     def restore(self, snapshot, verdict):
         """Set a load balancer and its amphorae to their new statuses.
 
-        :param snapshot: what look() returned.
         :param verdict: likewise; it must permit the restoration.
         :raises NotPossible: if something has changed since; nothing is done
                              then.

@@ -75,12 +75,7 @@ def has_failed(rows: collections.abc.Iterable[Row]) -> bool:
 
 def check_amphora(snapshot: restore_repo.Snapshot, one: Evidence,
                   heartbeat_timeout: float) -> list[Row]:
-    """Tell what is proven of one amphora, whether it holds the VIP or not.
-
-    :param snapshot: its load balancer.
-    :param one: what was found.
-    :param heartbeat_timeout: seconds within which it must have been heard.
-    """
+    """Tell what is proven of one amphora, whether it holds the VIP or not."""
     found = [('Agent', _check_agent(one)),
              ('Listeners', _check_listeners(snapshot, one)),
              ('Heartbeats', _check_heartbeats(one, heartbeat_timeout)),
@@ -177,10 +172,7 @@ def check_vip(snapshot: restore_repo.Snapshot,
               heartbeat_timeout: float) -> finding.Finding:
     """Tell whether exactly one amphora has the VIP, and serves.
 
-    :param snapshot: the load balancer.
-    :param evidence: of each of its amphorae.
     :param proven: the amphorae that are proven to serve.
-    :param heartbeat_timeout: seconds within which an amphora is heard.
     """
     holders = [one for one in evidence if one.held]
     if len(holders) > 1:

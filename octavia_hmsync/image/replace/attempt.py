@@ -44,7 +44,6 @@ class Outcome:
     """The result of a replacement.
 
     :param state: DONE, FAILED, SKIPPED, REFUSED or CANCELLED.
-    :param reason: why, in words.
     :param wait: seconds until this load balancer may be tried again.
     """
 
@@ -75,7 +74,6 @@ def fail(reason):
 class Problem:
     """Why something was not done.
 
-    :param text: in words.
     :param is_passing: whether a service did not answer, which says nothing
                        about the amphora.
     """
@@ -107,7 +105,6 @@ class Attempt:
     def run(self):
         """Do what is left to do.
 
-        :returns: an Outcome.
         :raises Lost: if another housekeeper has claimed it.
         :raises Stopped: if this process ends.
         :raises DBError: if the database cannot be used.
@@ -145,16 +142,12 @@ class Attempt:
     def _take_up(self, following):
         """Continue the work of a dead housekeeper, under the lock.
 
-        :param following: a Next.
         :returns: an Outcome; DONE if there may be more to do.
         """
         raise NotImplementedError
 
     def _replace(self):
-        """Replace .old_id of the work, under the lock, and unlock.
-
-        :returns: an Outcome.
-        """
+        """Replace .old_id of the work, under the lock, and unlock."""
         raise NotImplementedError
 
     def _end(self):

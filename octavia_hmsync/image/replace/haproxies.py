@@ -26,8 +26,6 @@ class Haproxies:
     def find_gone(self, evidence, amphora_ids):
         """Ask some agents, each once.
 
-        :param evidence: an Evidence.
-        :param amphora_ids: ids of the amphorae to ask.
         :returns: a list of problems, in words.
         """
         if not proof.needs_haproxy(evidence):

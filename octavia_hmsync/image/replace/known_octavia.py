@@ -41,7 +41,6 @@ def why_not_failover():
 def why_not(mode):
     """Tell why a mode cannot work with the installed Octavia.
 
-    :param mode: REPLACE or FAILOVER of image.db.rollout.
     :returns: one line, None if it can.
     """
     return (why_not_failover() if mode == rollout_repo.FAILOVER

@@ -36,7 +36,6 @@ def give_of_zone(work, new):
     The amphora is configured as one of a pair, even if it will be SINGLE, so
     that it leaves the VIP alone.
 
-    :param new: an Amphora of the evidence.
     :raises AgentUnreachable, AgentRefused: if it does not take it.
     """
     addresses = _get_of_zone(work, new.id)
@@ -47,7 +46,6 @@ def give_of_zone(work, new):
 def give(work, new, topology):
     """Upload its list and its topology to a new amphora.
 
-    :param new: an Amphora of the evidence.
     :param topology: SINGLE or ACTIVE_STANDBY.
     :raises AgentUnreachable, AgentRefused: if it does not take it.
     """

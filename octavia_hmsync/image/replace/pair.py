@@ -38,7 +38,6 @@ def prefer(configuration):
     leaves.
 
     :param configuration: Octavia's configuration of that amphora.
-    :returns: text.
     :raises UnknownTemplate: if Octavia renders something else.
     """
     text, preempts = _NO_PREEMPT.subn('', configuration)
@@ -69,8 +68,6 @@ class Pair:
     def configure(self, old, new):
         """Configure the new amphora as a standby.
 
-        :param old: Amphora of the evidence.
-        :param new: likewise.
         :raises SecretsUnavailable: if not all certificates can be fetched; no
                                     amphora was changed.
         :raises AgentUnreachable, AgentRefused: if one of them fails.
@@ -142,7 +139,6 @@ class Pair:
     def settle(self, gone_id):
         """Configure the remaining amphorae as each other's only peers.
 
-        :param gone_id: the amphora that is deleted.
         :raises SecretsUnavailable: if not all certificates can be fetched; the
                                     listeners are unchanged then.
         :raises AgentUnreachable, AgentRefused: if one of them fails.

@@ -29,7 +29,6 @@ BREAKS = 3
 class Expectation:
     """What has to be proven.
 
-    :param new_amphora_id: id of the amphora to prove.
     :param target_image_id: the image that it must have; None for any.
     :param since: earlier heartbeats prove nothing.
     :param max_age: seconds after which a heartbeat proves nothing any more.
@@ -175,7 +174,6 @@ def find_worse(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return the ids of members that are worse than they were.
 
     :param before: {id: the worst operating_status that was seen}.
-    :param now: {id: operating_status}.
     """
     return sorted(
         member_id for member_id, status in now.items()

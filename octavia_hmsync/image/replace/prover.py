@@ -106,11 +106,9 @@ class Prover:
     def _wait(self, expected, heartbeats, down_after, now):
         """Wait until nothing has been missing for long enough.
 
-        :param expected: a list of Expectation.
         :param heartbeats: how many of each amphora must come.
         :param down_after: seconds until monitors find a member down; a tenant
                            sets them, so that proof_timeout is the limit.
-        :param now: by the database's clock.
         :returns: what was missing last, in words; empty if nothing is.
         """
         limit = self._work.options.proof_timeout
@@ -302,10 +300,7 @@ class Prover:
             amphora_id not in (self._work.old_id, self._work.new_id)}
 
     def serves(self, amphora):
-        """Tell whether an amphora alone has its listeners and the VIP.
-
-        :param amphora: an Amphora of the evidence, or None.
-        """
+        """Tell whether an amphora alone has its listeners and the VIP."""
         if amphora is None:
             return False
         load_balancer = self._work.get_load_balancer()

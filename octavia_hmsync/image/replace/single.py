@@ -106,7 +106,6 @@ class Single:
         """Configure the new amphora, without the VIP.
 
         :param old: Amphora of the evidence, None if it is gone.
-        :param new: likewise.
         :raises SecretsUnavailable: if not all certificates can be fetched.
         :raises AgentUnreachable, AgentRefused: if it fails.
         :raises CloudUnavailable: if Neutron does not tell what the switch
@@ -161,7 +160,6 @@ class Single:
         The other one may have announced it last, in a late request or for a
         housekeeper that died.
 
-        :param gone_id: the amphora that is deleted.
         :raises AgentUnreachable, AgentRefused: if it fails.
         """
         load_balancer = self._work.get_load_balancer(without=(gone_id,))

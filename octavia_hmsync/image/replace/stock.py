@@ -49,9 +49,6 @@ def judge(load_balancer, old_id):
 
     It marks the old amphora before anything else, and unlocks the load
     balancer at the end.
-
-    :param old_id: the amphora that is failed over.
-    :returns: a Progress.
     """
     is_untouched = any(
         amphora.status == compat.AMPHORA_ALLOCATED and not amphora.is_busy

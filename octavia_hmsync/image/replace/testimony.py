@@ -38,7 +38,6 @@ class Wanted:
 class Faults:
     """Problems in heartbeats, in words.
 
-    :param of_listeners: with the listeners.
     :param of_members: with the members, as the amphora sees them.
     :param bad: ids of these members.
     """
@@ -89,11 +88,7 @@ class Testimony:
 
     def begin(self, proven: abc.Iterable[str],
               now: datetime.datetime) -> None:
-        """Begin a proof: only heartbeats from now on count.
-
-        :param proven: ids of the amphorae that are to be proven.
-        :param now: by the database's clock.
-        """
+        """Begin a proof: only heartbeats from now on count."""
         self._proven = frozenset(proven)
         self._began_at = now
         self._last = {}
@@ -107,8 +102,6 @@ class Testimony:
              wanted: Wanted) -> Faults:
         """Take reports in their order; repeated ones do no harm.
 
-        :param views: a list of View.
-        :param wanted: what they are compared with.
         :returns: the problems of the new reports.
         """
         faults = Faults()
@@ -148,10 +141,7 @@ class Testimony:
         self._lately = [view for view in self._lately if view.seen_at >= then]
 
     def find_faults(self, wanted: Wanted) -> Faults:
-        """Return the problems of the last heartbeat of each amphora.
-
-        :param wanted: what they are compared with.
-        """
+        """Return the problems of the last heartbeat of each amphora."""
         faults = Faults()
         for amphora_id in sorted(self._proven & self._last.keys()):
             faults.add(self._judge(self._last[amphora_id], wanted))

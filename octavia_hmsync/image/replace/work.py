@@ -91,7 +91,6 @@ class Listeners:
 
         :param load_balancer: the data model to render, reduced to the amphorae
                               that are to be peers.
-        :param amphora: one of its amphorae.
         :raises AgentRefused: if the amphora does not take them.
         """
         if not load_balancer.listeners:
@@ -115,7 +114,6 @@ class Cancelled(exceptions.HMSyncException):
 class Work:
     """A replacement that this process has claimed.
 
-    :param held: its claim.
     :raises CloudUnavailable: if Octavia's drivers cannot be loaded.
     """
 
@@ -202,7 +200,6 @@ class Work:
     def enter(self, phase, **values):
         """Record the phase that begins.
 
-        :param phase: a Phase.
         :param values: as set_phase() of image.db.claim.
         :raises Lost, Stopped: as check().
         """
@@ -233,7 +230,6 @@ class Work:
     def read_views(self, since):
         """Return what the amphorae said in their heartbeats.
 
-        :param since: from when on, by the database's clock, UTC.
         :returns: a list of View, in order; empty where no health manager
                   tells.
         """
@@ -296,7 +292,6 @@ class Work:
         """Ask amphorae who has the VIP.
 
         :param amphorae: of any kind that has an id and an lb_network_ip.
-        :param vip: an address.
         :returns: {id: True or False, None for one that does not say}.
         """
         found = {}
@@ -311,8 +306,6 @@ class Work:
     def get_listeners(self, load_balancer):
         """Fetch all that the listeners of a load balancer need.
 
-        :param load_balancer: as get_load_balancer() has it.
-        :returns: Listeners, to be given to amphorae.
         :raises SecretsUnavailable: if something cannot be fetched.
         """
         return Listeners(

@@ -24,9 +24,7 @@ def get_end(settings: rollout_repo.Settings,
             at_once: int) -> datetime.datetime:
     """Return when all is done if nothing fails and nothing has to wait.
 
-    :param settings: of the rollout.
     :param found: of waves.get_waves().
-    :param now: UTC.
     :param seconds: duration of one load balancer.
     :param at_once: how many all housekeepers together replace at once; a
                     larger wave takes several turns.
@@ -75,9 +73,6 @@ def get_outlook(situation: limits.Situation, age: float,
     """Return how far a rollout is.
 
     :param situation: with all candidates and replacements.
-    :param age: seconds since it began.
-    :param seconds: duration of one load balancer; None if unknown.
-    :param at_once: see get_end().
     :raises NotPossible: if the windows cannot be read.
     """
     progress = rules.Progress(situation)

@@ -24,11 +24,7 @@ _DAY = 86400
 
 
 def purge(conf, engine):
-    """Delete rollouts and replacements that ended long ago, and old orders.
-
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    """
+    """Delete rollouts and replacements that ended long ago, and old orders."""
     days = conf[image_conf.GROUP].history_days
     if not days:
         return
@@ -44,10 +40,7 @@ def purge(conf, engine):
 
 
 class RolloutKeeper:
-    """Watches finished replacements, and decides which begin.
-
-    :param clock: a monotonic clock, seconds.
-    """
+    """Watches finished replacements, and decides which begin."""
 
     def __init__(self, conf, engine, clock=time.monotonic):
         self._conf = conf
@@ -109,7 +102,6 @@ class RolloutKeeper:
         While nothing may begin, load balancers are read only once after each
         change, to see whether the rollout is complete.
 
-        :param rollout: the active Rollout.
         :returns: a list of (Candidate, whether it is a canary).
         :raises CloudUnavailable: if the image service gives no answer.
         """

@@ -31,14 +31,8 @@ Group = tuple[str | None, str | None, str | None, str | None]
 class Candidate:
     """A load balancer that is outdated, and not excluded.
 
-    :param load_balancer_id: its id.
-    :param topology: its topology.
-    :param flavor_id: its flavor, or None.
-    :param availability_zone: its zone; None counts as a zone, too.
-    :param target_image_id: its new image.
     :param is_pending: whether it waits for something that passes.
     :param blocked_by: other obstacles, empty without any.
-    :param operating_status: its operating status now, or None.
     """
 
     load_balancer_id: str
@@ -60,8 +54,6 @@ class Candidate:
 class Situation:
     """The data of one decision.
 
-    :param settings: of the rollout.
-    :param now: by the database's clock, UTC.
     :param candidates: Candidates, each load balancer once.
     :param replacements: all of this rollout; rows of get_standing(), or
                          Replacements.
@@ -105,12 +97,7 @@ def name(load_balancer_ids: Sequence[str]) -> str:
 def is_watched(replacement: replace_repo.Replacement,
                settings: rollout_repo.Settings,
                now: datetime.datetime) -> bool:
-    """Tell whether a replacement is done, but still watched.
-
-    :param replacement: of the rollout.
-    :param settings: of the rollout.
-    :param now: by the database's clock, UTC.
-    """
+    """Tell whether a replacement is done, but still watched."""
     return (replacement.state == replace_repo.DONE and
             replacement.finished_at is not None and
             get_watch_end(replacement, settings) > now)

@@ -29,7 +29,6 @@ NO_IMAGE_ID = 'NO_IMAGE_ID'
 class Fleet:
     """The load balancers that matter to a rollout.
 
-    :param candidates: Candidates, by id.
     :param excluded: [(LoadBalancer, its Exclusion)] of outdated ones.
     :param unknown: [(LoadBalancer, why)] of load balancers that may be
                     outdated, and are left alone.
@@ -50,12 +49,9 @@ def read_fleet(conf, engine, targets, settings, now, undo_of=None,
                selection=None):
     """Read which load balancers are to be replaced, and which left alone.
 
-    :param settings: of the rollout.
-    :param now: UTC.
     :param undo_of: the id of a rollout: only load balancers on an image that
                     it has brought them; None for all.
     :param selection: what select() has returned before, or None.
-    :returns: a Fleet.
     :raises CloudUnavailable: if the image service, or a service that knows
                               where amphorae are, gives no answer.
     """
@@ -139,8 +135,6 @@ def read_situation(conf, engine, targets, rollout, selection=None):
 
     :param rollout: the Rollout, read before: a later change increases its
                     version.
-    :param selection: see read_fleet().
-    :returns: a limits.Situation.
     :raises CloudUnavailable: see read_fleet().
     """
     elsewhere = frozenset(

@@ -179,7 +179,6 @@ class Progress:
     def choose(self, room: int) -> tuple[tuple[limits.Candidate, bool], ...]:
         """Choose the load balancers that begin now.
 
-        :param room: how many at most.
         :returns: (limits.Candidate, whether it is a canary), in order.
         """
         canaries = self._get_canaries()
@@ -209,8 +208,6 @@ def take(candidates: Iterable[limits.Candidate], room: int, per_zone: int,
          zones: collections.Counter[str | None]) -> list[limits.Candidate]:
     """Take the first candidates that may begin together.
 
-    :param candidates: in order.
-    :param room: how many at most.
     :param per_zone: how many of an availability zone at once, 0 for any.
     :param zones: how many are running in each; taken ones are added.
     """
@@ -320,7 +317,6 @@ def find_tags_to_change(load_balancers: Sequence[outdated.LoadBalancer],
     """Return the tags that still point to an image to be undone.
 
     :param load_balancers: load balancers for which is_on_image() is true.
-    :param brought: see is_on_image().
     :param image_of_tag: {tag: its present image, or None}.
     :returns: {tag: image}, empty if the undo may begin.
     """

@@ -20,8 +20,6 @@ def get_waves(settings: rollout_repo.Settings,
               ) -> list[tuple[bool, list[limits.Candidate]]]:
     """Return which load balancers would begin together.
 
-    :param settings: of the rollout.
-    :param candidates: load balancers that could begin.
     :returns: (whether they are canaries, Candidates), in order.
     """
     ordered = sorted(candidates, key=lambda c: c.load_balancer_id)

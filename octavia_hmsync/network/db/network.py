@@ -36,20 +36,14 @@ class Ids:
 
 
 def get_row(engine, name):
-    """Return the row of a network, or None.
-
-    :param name: ``[hmsync_network] network_name``.
-    """
+    """Return the row of a network, or None."""
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_TABLE).where(_TABLE.c.name == name)).first()
 
 
 def get_ids(engine, name):
-    """Return the Ids of a network, or None if there is no such network.
-
-    :param name: ``[hmsync_network] network_name``.
-    """
+    """Return the Ids of a network, or None if there is no such network."""
     row = get_row(engine, name)
     if row is None or row.network_id is None:
         return None
@@ -67,9 +61,6 @@ def get_owner(engine, name):
 def claim_unreconciled(engine, name, owner, seconds, interval):
     """Claim a network that no housekeeper has looked at for some time.
 
-    :param name: ``[hmsync_network] network_name``.
-    :param owner: a new claim owner, of this call alone.
-    :param seconds: after which the claim lapses.
     :param interval: seconds since the last look.
     :returns: True if this call claimed it. The look counts from now.
     """
@@ -87,8 +78,6 @@ def claim_unreconciled(engine, name, owner, seconds, interval):
 def record(engine, name, owner, ids, repairs=None):
     """Record the Ids of a network.
 
-    :param name: ``[hmsync_network] network_name``.
-    :param owner: the claim owner.
     :param repairs: total number of repairs so far, None for no change. The
                     total, so that a retry does not add any.
     :returns: False if another owner has claimed it.

@@ -28,13 +28,10 @@ _HEALTH_MANAGER = models.HealthManager.__table__
 class Port:
     """A node's port; ages by the database's clock.
 
-    :param host: ``[DEFAULT] host`` of its health manager.
-    :param ip_addresses: a tuple of text.
     :param binding_host: the node that it is bound to.
     :param is_registered: whether its health manager has registered since the
                           node first plugged it.
     :param plugged_age: seconds since the node last plugged it, None if never.
-    :param repairs: number of repairs.
     """
 
     host: str
@@ -72,10 +69,7 @@ def get_all(engine):
 
 
 def get(engine, host):
-    """Return the Port of a host, or None.
-
-    :param host: ``[DEFAULT] host`` of its health manager.
-    """
+    """Return the Port of a host, or None."""
     with engine.connect() as connection:
         row = connection.execute(
             _select().where(_TABLE.c.host == host)).first()
@@ -87,10 +81,6 @@ def record(engine, owner, host, port_id, mac, ip_addresses, binding_host,
            repairs=0):
     """Record the facts about a port.
 
-    :param owner: the claim owner.
-    :param host: ``[DEFAULT] host`` of its health manager.
-    :param ip_addresses: texts.
-    :param binding_host: the node that it is bound to.
     :param repairs: total number of repairs so far.
     :returns: False if another owner has claimed it.
     """
@@ -108,7 +98,6 @@ def set_plugged(engine, host):
     Without a row of its health manager this clears registered_at: an earlier
     deletion of the health manager no longer counts.
 
-    :param host: ``[DEFAULT] host`` of its health manager.
     :returns: False if there is no such port.
     """
     with engine.begin() as connection:

@@ -55,7 +55,6 @@ class Unknown:
     """An unknown name.
 
     :param source: the file that has it.
-    :param group: the name of the group, as in the file.
     :param option: the option; None if the group itself is unknown.
     :param meant: the probable name, None if nothing is similar.
     """
@@ -74,7 +73,6 @@ class Unknown:
 def read(conf, environ=None):
     """Read what oslo.config has read: files, and the environment.
 
-    :param environ: the environment, of this process by default.
     :returns: a list of (source, {group: {option: list of values}}); a later
               source overrides an earlier one.
     """
@@ -98,11 +96,7 @@ def read(conf, environ=None):
 
 
 def find_unknown(conf, sources):
-    """Find unknown names, in groups that are ours or look similar.
-
-    :param sources: what read() returns.
-    :returns: a list of Unknown.
-    """
+    """Find unknown names, in groups that are ours or look similar."""
     unknown = []
     for source, sections in sources:
         for group, options in sections.items():
@@ -126,7 +120,6 @@ def find_unknown(conf, sources):
 def find_value(sources, group, option):
     """Return the text that an option has in the files.
 
-    :param sources: what read() returns.
     :returns: the text that takes effect; None without any.
     """
     values = [options[option][-1] for _source, sections in sources

@@ -54,7 +54,6 @@ def worst(results):
 
     :param results: an iterable of Result. Checks that were not made do not
                     count: their cause is the failure of another check.
-    :returns: an upgradecheck.Code.
     """
     return max((result.code for result in results
                 if result.code is not None),

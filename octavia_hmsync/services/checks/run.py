@@ -182,7 +182,6 @@ def run_all(conf, engine, timeout=10, say=lambda line: None):
 def _wait(name, make, timeout, say):
     """Call a function in a thread, which nothing waits for after a time.
 
-    :param make: called without arguments.
     :returns: what it returns, a result.Result.
     :raises Exception: what it raises.
     """

@@ -22,7 +22,6 @@ from octavia_hmsync.sync.rules import trial
 def find(engine, host):
     """Find a registered health manager.
 
-    :param host: its ``[DEFAULT] host``.
     :returns: (its row, its effective Member).
     :raises NotPossible: if there is none.
     """
@@ -38,8 +37,6 @@ def find(engine, host):
 def check(engine, host, offline_after):
     """Check that a health manager can drain.
 
-    :param host: its ``[DEFAULT] host``.
-    :param offline_after: ``[hmsync] offline_after``, seconds.
     :returns: its address.
     :raises NotPossible: with the reason, if it cannot.
     """
@@ -76,8 +73,6 @@ def _check_others(host, found, offline_after, members):
 def begin(engine, host, offline_after):
     """Set a health manager to DRAINING; repeating it does no harm.
 
-    :param host: its ``[DEFAULT] host``.
-    :param offline_after: ``[hmsync] offline_after``, seconds.
     :raises NotPossible: if the last other one has drained since check().
     """
     hm_repo.change_status(
@@ -89,8 +84,6 @@ def begin(engine, host, offline_after):
 class DrainWatch:
     """Finds which amphorae still send to a draining address.
 
-    :param address: the address.
-    :param clock: a monotonic clock, seconds.
     :ivar load_balancers: {amphora id: its load balancer}, of all amphorae
                           that were looked at last.
     """

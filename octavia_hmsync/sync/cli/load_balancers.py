@@ -25,10 +25,7 @@ def find(engine, name):
 
 
 class Names:
-    """Names load balancers, which are read once for each.
-
-    :param engine: an SQLAlchemy engine.
-    """
+    """Names load balancers, which are read once for each."""
 
     def __init__(self, engine):
         self._engine = engine

@@ -37,7 +37,6 @@ def prepare(conf, engine, number=None):
 
     :param number: the generation to go back to, by default the last one that
                    was not rolled back itself.
-    :returns: a RollBack.
     :raises NotPossible: if there is nothing to take back, or if no health
                          manager would hear the amphorae then.
     """
@@ -92,7 +91,6 @@ def _find_target(history, number):
 def carry_out(conf, engine, change):
     """Roll back.
 
-    :param change: a RollBack.
     :raises NotPossible: if another list was published meanwhile.
     """
     # Imported late, as where other commands need more than the database.

@@ -19,11 +19,7 @@ from octavia_hmsync.sync.worker import targets
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """The amphorae that are to get one generation.
-
-    :param generation: a Generation.
-    :param progress: their Progress.
-    """
+    """The amphorae that are to get one generation."""
 
     generation: generation_repo.Generation
     progress: progress_repo.Progress
@@ -59,10 +55,7 @@ class Look:
 
 
 def look(conf, engine):
-    """Read the progress of amphorae.
-
-    :returns: a Look.
-    """
+    """Read the progress of amphorae."""
     parts = [Part(target.generation, progress_repo.get_progress(
         engine, target.generation.number, target.admitted_to,
         target.not_admitted_to)) for target in targets.get_goals(engine)]
@@ -78,7 +71,6 @@ def look(conf, engine):
 def wait(order, parsed_args, conf, engine, is_done=None):
     """Wait until every amphora has the newest list, as "sync watch" does.
 
-    :param order: a base.Change.
     :param is_done: called with a Look, in place of that.
     :raises NotPossible: after --timeout.
     """
@@ -106,12 +98,7 @@ def make_bar(part):
 
 
 def describe_problems(seen, offline_after):
-    """Report what keeps amphorae from their list.
-
-    :param seen: a Look.
-    :param offline_after: ``[hmsync] offline_after``, seconds.
-    :returns: a list of lines.
-    """
+    """Report what keeps amphorae from their list."""
     lines = []
     if not seen.parts:
         lines.append('No list has been published yet: see "octavia-hmsync '
@@ -136,19 +123,13 @@ def describe_problems(seen, offline_after):
 
 
 def describe_nobody(offline_after):
-    """Report that no housekeeper is up, in one line.
-
-    :param offline_after: ``[hmsync] offline_after``, seconds.
-    """
+    """Report that no housekeeper is up, in one line."""
     return (f'No octavia-housekeeping with octavia-hmsync has given a sign of '
             f'life for {offline_after} s: no uploads take place.')
 
 
 def describe_pause(pause):
-    """Report that uploads are paused, in one line.
-
-    :param pause: a Pause.
-    """
+    """Report that uploads are paused, in one line."""
     return (f'Paused until {base.format_time(pause.ends_at)} UTC '
             f'({pause.reason or "no reason given"}): see "octavia-hmsync '
             f'sync resume".')

@@ -53,7 +53,6 @@ class AdmittedAmphora:
     :param load_balancer: id of its load balancer, or its own id without one.
     :param is_tried: whether the upload has ended, well or not.
     :param is_applied: whether its agent acknowledged the list.
-    :param applied_at: when.
     :param fell_silent: whether it was seen to be silent since.
     :param has_adopted: whether it was seen to use the list.
     :param adopted_via: at which address, if that is known.
@@ -79,7 +78,6 @@ def get_candidates(engine, number, good=None):
     Octavia takes them for healthy, or they got a list after the last good
     one.
 
-    :param number: the generation.
     :param good: number of the last good generation, or None.
     """
     with engine.connect() as connection:
@@ -112,10 +110,7 @@ def get_candidates(engine, number, good=None):
 
 @api.retry
 def admit(engine, number, amphora_ids):
-    """Let amphorae have a generation that is on trial.
-
-    :param number: the generation.
-    """
+    """Let amphorae have a generation that is on trial."""
     with engine.begin() as connection:
         connection.execute(
             sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(amphora_ids))
@@ -126,8 +121,6 @@ def get_admitted(engine, number):
     """Return the AdmittedAmphorae of a generation.
 
     Without amphorae that are being replaced: their silence proves nothing.
-
-    :param number: the generation.
     """
     with engine.connect() as connection:
         rows = connection.execute(
@@ -157,10 +150,7 @@ def _is_since(when, then):
 
 @api.retry
 def note_silence(engine, number, amphora_ids):
-    """Record that amphorae fell silent while a list was on trial with them.
-
-    :param number: the generation.
-    """
+    """Record that amphorae fell silent while a list was on trial with them."""
     with engine.begin() as connection:
         connection.execute(
             sa.update(_TABLE)

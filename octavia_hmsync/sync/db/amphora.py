@@ -57,7 +57,6 @@ def admitted(admitted_to=None, not_admitted_to=None):
     """Return the condition for amphorae that were admitted, or were not.
 
     :param admitted_to: amphorae that were admitted to this generation.
-    :param not_admitted_to: amphorae that were not admitted to this one.
     """
     if admitted_to is not None:
         return _TABLE.c.admitted_generation == admitted_to
@@ -161,7 +160,6 @@ def count(engine, number):
 def get_heard(engine, limit):
     """Return amphorae that were heard lately, the last ones first.
 
-    :param limit: how many, at most.
     :returns: rows with id and lb_network_ip.
     """
     health = compat.AMPHORA_HEALTH
@@ -210,7 +208,6 @@ def count_other_key(engine, key_digest):
 def count_adoptions(engine, members, settings):
     """Count the amphorae by whether they use the list that they acknowledged.
 
-    :param members: all registered health managers.
     :returns: a Counter by adoption.Adoption.
     """
     judged = doubt_repo.judge(
@@ -247,11 +244,7 @@ def get_rows(engine):
 
 
 def get_page(engine, after, size):
-    """Return a page of ids of Octavia's amphorae, in order.
-
-    :param after: the last id of the page before, '' for the first page.
-    :param size: most ids on a page; fewer on the last page.
-    """
+    """Return a page of ids of Octavia's amphorae, in order."""
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_OCTAVIA.c.id).where(_OCTAVIA.c.id > after)
@@ -271,7 +264,6 @@ def find_wanted(engine, amphora_ids):
     """Find the amphorae that still get the list.
 
     :param amphora_ids: some may be deleted by now, or being replaced.
-    :returns: a set of ids.
     """
     with engine.connect() as connection:
         return set(connection.execute(
@@ -281,10 +273,7 @@ def find_wanted(engine, amphora_ids):
 
 
 def is_any_behind(engine, number):
-    """Tell whether any amphora with a row here does not have a generation.
-
-    :param number: the generation.
-    """
+    """Tell whether any amphora with a row here does not have a generation."""
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_TABLE.c.amphora_id)
@@ -297,7 +286,6 @@ def is_any_behind(engine, number):
 def delete_gone(engine, amphora_ids=None):
     """Delete the rows of amphorae that are deleted or purged.
 
-    :param amphora_ids: only of these; by default of all.
     :returns: number of deleted rows.
     """
     select = (

@@ -24,10 +24,6 @@ _AT_ONCE = 500
 class Wanted:
     """A filter for amphorae; None matches any.
 
-    :param ids: one of these ids.
-    :param load_balancer_id: of this load balancer.
-    :param status: with this status, of Octavia's.
-    :param role: with this role.
     :param result: with this result of the last attempt.
     :param address: with a list that has this address.
     """
@@ -57,10 +53,7 @@ class Wanted:
 
 
 def get_page(engine, wanted, after=None, limit=None):
-    """Return rows of amphorae with an agent, by id.
-
-    :param after: only ids after this one.
-    """
+    """Return rows of amphorae with an agent, by id."""
     if wanted.ids is None:
         return _get(engine, wanted.get_conditions(), after, limit)
     ids = sorted(wanted.ids)

@@ -38,8 +38,6 @@ _LONGEST = 2**20
 class View:
     """What an amphora reported in one heartbeat.
 
-    :param id: unique.
-    :param seen_at: when it was recorded, by the database's clock, UTC.
     :param listeners: ids of the listeners that ran there.
     :param members: {id: operating_status}, of the members in the heartbeat.
     """
@@ -73,8 +71,6 @@ def record(engine, view_id, load_balancer_id, heartbeat):
     """Record a heartbeat once, unless it is implausibly long.
 
     :param view_id: a new id, so that a retry does not record it twice.
-    :param load_balancer_id: the load balancer of its amphora.
-    :param heartbeat: a heartbeat.Heartbeat.
     """
     listeners = json.dumps(sorted(heartbeat.listeners))
     members = json.dumps(dict(heartbeat.members))
@@ -92,11 +88,7 @@ def record(engine, view_id, load_balancer_id, heartbeat):
 
 
 def get(engine, load_balancer_id, since):
-    """Return the Views of a load balancer, in order of time.
-
-    :param since: only those recorded then or later, by the database's clock,
-                  UTC.
-    """
+    """Return the Views of a load balancer, in order of time."""
     with engine.connect() as connection:
         return [View(row.id, row.amphora_id, row.seen_at,
                      frozenset(json.loads(row.listeners)),
@@ -111,7 +103,6 @@ def get(engine, load_balancer_id, since):
 def delete_of(connection, load_balancer_ids):
     """Delete the rows of load balancers, as part of a transaction.
 
-    :param connection: an SQLAlchemy connection, in a transaction.
     :param load_balancer_ids: a subquery, or a list.
     """
     connection.execute(sa.delete(_TABLE).where(

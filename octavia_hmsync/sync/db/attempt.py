@@ -49,7 +49,6 @@ def _waiting(number, *conditions):
 def nobody_waits(number, uploaders):
     """Return the condition for amphorae for which no uploader waits.
 
-    :param number: the generation to upload.
     :param uploaders: names; an uploader looks for work with its own name.
     """
     return ~_waiting(number,
@@ -58,9 +57,6 @@ def nobody_waits(number, uploaders):
 
 def somebody_may_try(number, uploaders):
     """Return the condition for amphorae that any of these uploaders may try.
-
-    :param number: the generation to upload.
-    :param uploaders: names.
     """
     uploaders = list(uploaders)
     waiting = _waiting(number, _TABLE.c.uploader.in_(uploaders))
@@ -90,11 +86,6 @@ def get_attempts(engine, number, amphora_ids):
 def record(connection, number, name, outcomes, max_age):
     """Record how an uploader's attempts ended.
 
-    :param connection: a connection in a transaction.
-    :param number: the generation that was attempted.
-    :param name: the uploader's name.
-    :param outcomes: a list of outcome.Outcome.
-    :param max_age: ``[hmsync] offline_after``, seconds.
     :returns: {id of a failed amphora: when to try it again, None for now}.
     """
     rows = connection.execute(sa.select(_TABLE).where(
@@ -177,10 +168,7 @@ def _record_uploaders(connection, name, tried, reached, overtaken, own):
 
 
 def set_reached(connection, name):
-    """Record that an amphora answered an uploader.
-
-    :param connection: a connection in a transaction.
-    """
+    """Record that an amphora answered an uploader."""
     connection.execute(
         sa.update(_UPLOADER).where(_UPLOADER.c.name == name)
         .values(reached_at=types.utcnow(), failing_since=None, failures=0,
@@ -197,11 +185,7 @@ def _set_failing(connection, name, seconds, failures):
 
 
 def look_again(connection, name):
-    """Make all amphorae due, except after this uploader's own attempts.
-
-    :param connection: a connection in a transaction.
-    :param name: of the uploader.
-    """
+    """Make all amphorae due, except after this uploader's own attempts."""
     tried = sa.select(_TABLE.c.amphora_id).where(
         _TABLE.c.amphora_id == _AMPHORA.c.amphora_id,
         _TABLE.c.uploader == name,
@@ -214,21 +198,14 @@ def look_again(connection, name):
 
 
 def forget_times(connection):
-    """Make all amphorae due now.
-
-    :param connection: a connection in a transaction.
-    """
+    """Make all amphorae due now."""
     connection.execute(
         sa.update(_AMPHORA).where(_AMPHORA.c.next_attempt_at.is_not(None))
         .values(next_attempt_at=None))
 
 
 def forget_older(connection, number):
-    """Make amphorae due now that wait after a failure with an older list.
-
-    :param connection: a connection in a transaction.
-    :param number: the generation to upload.
-    """
+    """Make amphorae due now that wait after a failure with an older list."""
     connection.execute(
         sa.update(_AMPHORA)
         .where(_AMPHORA.c.next_attempt_at.is_not(None),
@@ -239,8 +216,6 @@ def forget_older(connection, number):
 def retry_now(connection, amphora_ids=None):
     """End the wait of all uploaders; their attempts stay recorded.
 
-    :param connection: a connection in a transaction.
-    :param amphora_ids: for these amphorae, None for any.
     :returns: the ids of the amphorae for which an uploader waited, a set.
     """
     condition = sa.and_(
@@ -264,17 +239,11 @@ def get_waiting(engine):
 
 
 def forget(connection, name):
-    """Delete the failed attempts of an uploader.
-
-    :param connection: a connection in a transaction.
-    """
+    """Delete the failed attempts of an uploader."""
     connection.execute(sa.delete(_TABLE).where(_TABLE.c.uploader == name))
 
 
 def delete_gone(connection, amphora_ids):
-    """Delete the rows of amphorae that are deleted.
-
-    :param connection: a connection in a transaction.
-    """
+    """Delete the rows of amphorae that are deleted."""
     connection.execute(
         sa.delete(_TABLE).where(_TABLE.c.amphora_id.in_(amphora_ids)))

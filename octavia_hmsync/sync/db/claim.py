@@ -30,8 +30,6 @@ _AT_ONCE = 500
 class ClaimedAmphora:
     """A due amphora that a batch works on.
 
-    :param id: the amphora's id.
-    :param lb_network_ip: address of its agent.
     :param topology: topology of its load balancer, or None without one.
     :param addresses: the list that its agent last acknowledged, or None.
     :param result: how the last attempt ended, or None.
@@ -66,10 +64,7 @@ def claim_due(engine, number, owner, limit, expiry, admitted_to=None,
               not_admitted_to=None, uploader=None):
     """Claim amphorae that are behind a generation and may be tried now.
 
-    :param number: the newest generation.
     :param owner: a new id, of this batch alone, 36 characters at most.
-    :param limit: largest number of amphorae.
-    :param expiry: seconds after which the claim lapses.
     :param admitted_to: see amphora.admitted(), like not_admitted_to.
     :param uploader: name of the uploader: without amphorae that it waits for.
     :returns: ClaimedAmphorae, empty if none was due.
@@ -220,20 +215,14 @@ def _get_claimed(connection, number, owner, uploader):
 
 @api.retry
 def release(engine, owner):
-    """Release the amphorae that a batch claimed and did not finish.
-
-    :param owner: the batch.
-    """
+    """Release the amphorae that a batch claimed and did not finish."""
     # It is not known which list their agents have: leave no result.
     _release(engine, _TABLE.c.claim_owner == owner, result=None)
 
 
 @api.retry
 def give_back(engine, owner):
-    """Release the amphorae that a batch claimed and did not upload to.
-
-    :param owner: the batch.
-    """
+    """Release the amphorae that a batch claimed and did not upload to."""
     _release(engine, _TABLE.c.claim_owner == owner)
 
 

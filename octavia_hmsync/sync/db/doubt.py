@@ -57,10 +57,6 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
 
     :param max_age: seconds; without amphorae that acknowledged earlier.
     :param min_age: seconds; without amphorae that acknowledged later.
-    :param amphora_id: only this amphora.
-    :param limit: largest number of amphorae.
-    :param amphora_ids: only these.
-    :returns: a list of Unproven.
     """
     select = (
         sa.select(_TABLE.c.amphora_id, _TABLE.c.controller_ip_port_list,
@@ -102,7 +98,6 @@ def get_overdue_page(engine, after, size, min_age):
 
     :param after: the last (applied_at, id) of the page before, None for the
                   first page.
-    :param size: most amphorae on a page; fewer on the last page.
     :param min_age: seconds; without amphorae that acknowledged later.
     :returns: a list of (applied_at, id), in that order.
     """
@@ -126,7 +121,6 @@ def judge_page(engine, rows, members, settings):
     """Judge some amphorae, as judge_all().
 
     :param rows: with adopted_at, and the amphora's id as ``id``.
-    :param members: all registered health managers.
     :returns: {amphora id: adoption.Adoption}.
     """
     judged = {row.id: adoption.Adoption.ADOPTED for row in rows
@@ -144,7 +138,6 @@ def judge_page(engine, rows, members, settings):
 def judge_all(engine, members, settings):
     """Judge whether amphorae use the lists that they acknowledged.
 
-    :param members: all registered health managers.
     :returns: {amphora id: adoption.Adoption}.
     """
     with engine.connect() as connection:
@@ -160,9 +153,7 @@ def judge_all(engine, members, settings):
 def judge(unproven, heartbeats, members, settings):
     """Judge amphorae that were not seen to use their list.
 
-    :param unproven: a list of Unproven.
     :param heartbeats: what heartbeat.get_heartbeats() returned.
-    :param members: all registered health managers.
     :returns: {amphora id: adoption.Adoption}.
     """
     observed = {m.address for m in members if m.is_heard and

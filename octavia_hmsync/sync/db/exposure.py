@@ -25,8 +25,6 @@ def get_all(engine):
 def get_page(engine, after, size):
     """Return a page of Sendings, in the order of the ids.
 
-    :param after: the last id of the page before, '' for the first page.
-    :param size: most amphorae on a page; fewer on the last page.
     :returns: as get_all().
     """
     return _get(engine, _select().where(_TABLE.c.amphora_id > after)
@@ -43,11 +41,7 @@ def get_since(engine, seconds):
 
 
 def get_without(engine, after, size=None):
-    """Return a page of ids of amphorae that never acknowledged a list.
-
-    :param after: the last id of the page before, '' for the first page.
-    :param size: most ids on a page, None for all.
-    """
+    """Return a page of ids of amphorae that never acknowledged a list."""
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_TABLE.c.amphora_id)

@@ -29,7 +29,6 @@ class Generation:
                   sync.rules.subset.
     :param status: which amphorae may get it, see sync.rules.trial.
     :param wave: how many times amphorae were admitted to it.
-    :param published_at: when, by the database's clock, UTC.
     :param completed_at: when the last amphora got it, or None.
     :param key_digest: digest of the heartbeat key that amphorae get with it,
                        None if it does not name one.
@@ -99,7 +98,6 @@ def get_last_good(engine):
 def is_wanted(engine, number):
     """Tell whether amphorae should still get a generation.
 
-    :param number: the generation.
     :returns: False after a later one took its place, or it was rolled back.
     """
     newest = get_newest(engine)
@@ -162,10 +160,7 @@ def publish(engine, number, slots, reason, published_by,
 
     :param number: the newest number that the caller has seen, plus one.
     :param slots: slot by address, in the order of the list.
-    :param published_by: ``[DEFAULT] host``.
     :param status: which amphorae may get it, see sync.rules.trial.
-    :param key_digest: digest of the key that amphorae get with it.
-    :param zones: zone by address, of addresses with a zone.
     :returns: True if this call published it; False if the number is taken.
     """
     try:
@@ -181,7 +176,6 @@ def publish(engine, number, slots, reason, published_by,
 def set_key_digest(engine, number, key_digest):
     """Record the key that comes with a list that did not name one.
 
-    :param number: the generation.
     :returns: True if this call was the first.
     """
     with engine.begin() as connection:
@@ -195,9 +189,7 @@ def set_key_digest(engine, number, key_digest):
 def begin_wave(engine, number, wave, status):
     """Begin to admit more amphorae, if no other housekeeper was faster.
 
-    :param number: the generation.
     :param wave: number of waves that the caller has seen.
-    :param status: its new status.
     :returns: True if this call began it.
     """
     with engine.begin() as connection:
@@ -231,14 +223,10 @@ def roll_back(engine, number, suspects, good_slots, reason, published_by,
               good_zones=None):
     """Withdraw a generation, and publish a good list in its place.
 
-    :param number: the newest generation.
     :param suspects: the addresses found at fault.
     :param good_slots: slot by address of the good list, None if there is
                        none.
-    :param published_by: ``[DEFAULT] host``.
     :param statuses: which statuses it may have; on trial only, by default.
-    :param good_key_digest: digest of the key of the good list.
-    :param good_zones: zone by address of the good list.
     :returns: True if this call did it; False if it has another status, or is
               no longer the newest.
     """
@@ -333,8 +321,6 @@ def delete_old(engine, keep):
     """Delete all but the newest generations and the last good one.
 
     An older list that is still in use stays in the row of its amphora.
-
-    :param keep: number of the newest generations to keep.
     """
     newest = get_newest(engine)
     if newest is None or newest.number <= keep:

@@ -42,16 +42,12 @@ def register(engine, host, ip_address, port, instance, offline_after,
     A DRAINING process stays DRAINING: only another process, or the operator,
     ends that.
 
-    :param host: ``[DEFAULT] host``.
     :param ip_address: the advertised address, in its normal form.
-    :param port: the UDP port.
-    :param instance: id of this process.
     :param offline_after: seconds of silence after which another host may take
                           over an address.
     :param key_digest: digest of the heartbeat key that it listens with.
     :param is_observing: whether it calls set_heard() when it hears any
                          amphora.
-    :param plugin_version: the release of the plugin that it runs.
     :param configured_key_digest: digest of the key that its octavia.conf has
                                   by now.
     :param zone: the zone whose amphorae reach it, None for all.
@@ -119,8 +115,6 @@ def _find_restart_took(before, address, start_took):
 
     :param before: the earlier row of the address, or else of the host, or
                    None.
-    :param address: the new address.
-    :param start_took: see register().
     """
     if before is not None and before.status == mem.OFFLINE and (
             _address(before) == address):
@@ -174,8 +168,6 @@ def set_starting(engine, host, instance):
 
     The health manager keeps its place in the list meanwhile.
 
-    :param host: its ``[DEFAULT] host``.
-    :param instance: id of this process.
     :returns: True if another process of it had registered.
     """
     with engine.begin() as connection:
@@ -191,8 +183,6 @@ def age_future(engine, offline_after):
 
     They are of health managers that ended before the database's clock went
     back, and would look alive when the clock gets there again.
-
-    :param offline_after: seconds of silence to record.
     """
     with engine.begin() as connection:
         connection.execute(
@@ -220,9 +210,6 @@ def set_offline(engine, host, instance):
 def change_status(engine, host, old, new, check=None):
     """Drain or resume a health manager.
 
-    :param host: its ``[DEFAULT] host``.
-    :param old: the status that it must have.
-    :param new: its new status.
     :param check: called with all Members as they are then, while no other
                   process can change them; if it raises, nothing changes.
     :returns: True if it had the old status.
@@ -277,8 +264,6 @@ def find_ahead(engine):
 def delete(engine, host, keepalive_at):
     """Delete a row, if there was no keepalive since the caller looked.
 
-    :param host: its ``[DEFAULT] host``.
-    :param keepalive_at: as the caller has seen it.
     :returns: True if it was deleted.
     """
     is_it = (_TABLE.c.host == host, _TABLE.c.keepalive_at == keepalive_at)
@@ -297,8 +282,6 @@ def delete(engine, host, keepalive_at):
 def set_heard(engine, host, instance):
     """Record that heartbeats arrive at a health manager.
 
-    :param host: its ``[DEFAULT] host``.
-    :param instance: id of the process at which they arrive.
     :returns: True if this was not recorded before.
     """
     with engine.begin() as connection:
@@ -313,10 +296,8 @@ def set_heard(engine, host, instance):
 def set_announced(engine, host, old, new):
     """Record the next notification of a health manager.
 
-    :param host: its ``[DEFAULT] host``.
     :param old: what the last notification said, as the caller has seen; may
                 be None.
-    :param new: what the next one says.
     :returns: True if the caller has to send it; False if another process was
               faster.
     """
@@ -345,8 +326,6 @@ def find_usurper(engine, host, instance, offline_after):
 def find(engine, host, instance):
     """Return the Member that a process has registered.
 
-    :param host: its ``[DEFAULT] host``.
-    :param instance: id of the process.
     :returns: None if the row is gone or another process's.
     """
     with engine.connect() as connection:
@@ -382,20 +361,13 @@ def _to_member(row):
 
 
 def get_key_digests(engine, offline_after):
-    """Return digests of keys by host, of health managers that are up.
-
-    :param offline_after: seconds of silence after which one is not up.
-    """
+    """Return digests of keys by host, of health managers that are up."""
     return {row.host: row.key_digest for row in get_rows(engine)
             if _is_held(row, offline_after)}
 
 
 def get_outdated(engine, offline_after):
-    """Find health managers whose key is not that of their octavia.conf.
-
-    :param offline_after: seconds of silence after which one is not up.
-    :returns: hosts, of health managers that are up.
-    """
+    """Find health managers whose key is not that of their octavia.conf."""
     return [row.host for row in get_rows(engine)
             if _is_held(row, offline_after) and row.configured_key_digest and
             row.configured_key_digest != row.key_digest]
@@ -403,8 +375,6 @@ def get_outdated(engine, offline_after):
 
 def get_plugin_versions(engine, offline_after):
     """Return releases of the plugin by host, of health managers that are up.
-
-    :param offline_after: seconds of silence after which one is not up.
     """
     return {row.host: row.plugin_version for row in get_rows(engine)
             if _is_held(row, offline_after)}
@@ -419,7 +389,6 @@ def get_rows(engine):
 def delete_expired(engine, retention):
     """Delete the rows of health managers that have been gone for long.
 
-    :param retention: seconds since the last keepalive.
     :returns: the hosts whose rows were deleted.
     """
     hosts = []

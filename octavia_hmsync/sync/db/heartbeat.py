@@ -21,9 +21,7 @@ _HEALTH = compat.AMPHORA_HEALTH
 def get_heartbeats(engine, amphora_id=None, max_age=None, amphora_ids=None):
     """Return where unproven amphorae were heard since they acknowledged.
 
-    :param amphora_id: only this amphora.
     :param max_age: seconds; without amphorae that acknowledged earlier.
-    :param amphora_ids: only these.
     :returns: {amphora id: {address: seconds since}}.
     """
     select = (sa.select(_TABLE, types.utcnow().label('now'))
@@ -65,7 +63,6 @@ def note_heartbeat(engine, amphora_id, address, seconds_ago=0.0):
     """Note where an amphora was heard.
 
     :param address: of the health manager that heard it.
-    :param seconds_ago: when.
     """
     arrived = time.monotonic() - seconds_ago
     _note_heartbeat(engine, amphora_id, address, arrived)
@@ -93,9 +90,6 @@ def _note_heartbeat(engine, amphora_id, address, arrived):
 
 
 def delete_heartbeats(connection, amphora_ids):
-    """Delete the heartbeats of amphorae.
-
-    :param connection: an SQLAlchemy connection, in a transaction.
-    """
+    """Delete the heartbeats of amphorae."""
     connection.execute(sa.delete(_TABLE).where(
         _TABLE.c.amphora_id.in_(amphora_ids)))

@@ -33,7 +33,6 @@ def find_silent(engine, before, amphora_ids=None, max_age=None):
     it reads all rows.
 
     :param before: by the controller's clock, as Octavia's own times, UTC.
-    :param amphora_ids: only among these.
     :param max_age: seconds; only amphorae that acknowledged a list since.
     :returns: rows with the columns of hmsync_amphora, ``last_update``, and the
               database's time as ``now``.
@@ -70,8 +69,6 @@ def count_held(engine, heartbeat_timeout):
     """Count the amphorae that a hold keeps from failover now.
 
     By the controller's clock, as Octavia looks at what a hold has written.
-
-    :param heartbeat_timeout: seconds for which a hold lasts.
     """
     since = timeutils.utcnow() - datetime.timedelta(seconds=heartbeat_timeout)
     with engine.connect() as connection:
@@ -89,7 +86,6 @@ def count_held(engine, heartbeat_timeout):
 def hold(engine, amphora_ids, at, begun_before=None):
     """Hold amphorae back for another heartbeat_timeout.
 
-    :param amphora_ids: ids of amphorae with a row here.
     :param at: now, by the controller's clock, UTC, in whole seconds.
     :param begun_before: {amphora id: how many seconds ago its hold counts as
                          begun, if it begins now}; 0 for others.
@@ -141,7 +137,6 @@ def get_held_page(engine, after, size, min_age):
 
     :param after: the last (held_since, id) of the page before, None for the
                   first page.
-    :param size: most amphorae on a page; fewer on the last page.
     :param min_age: seconds; without amphorae that are held for less.
     :returns: a list of (held_since, id).
     """
@@ -164,7 +159,6 @@ def get_held_page(engine, after, size, min_age):
 def release_heard(engine, amphora_ids=None, max_age=None):
     """End the holds of amphorae that were heard since.
 
-    :param amphora_ids: only of these.
     :param max_age: seconds; only holds that began since.
     :returns: ids of the amphorae whose hold this call ends; another guard may
               have ended the other holds.

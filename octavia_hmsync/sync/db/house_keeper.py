@@ -18,9 +18,7 @@ _TABLE = models.HouseKeeper.__table__
 def touch(engine, host, pinned, key_digest=None, problem=None):
     """Write a keepalive with the configuration of the host.
 
-    :param host: ``[DEFAULT] host``.
     :param pinned: well-formed addresses that its file lists.
-    :param key_digest: digest of its heartbeat key.
     :param problem: why it uploads no list, None if nothing keeps it from that.
     """
     values = {'pinned_ip_port_list': addr.join_list(pinned),
@@ -46,9 +44,6 @@ def get_pinned(engine, max_age):
 
     So an operator can remove the option from one controller after the other,
     and only the last removal has an effect.
-
-    :param max_age: seconds without a keepalive after which a file no longer
-                    counts.
     """
     return addr.canonical(a for a, age in get_pins(engine).items()
                           if age <= max_age)
@@ -73,7 +68,6 @@ def get_pins(engine):
 def get_up(engine, max_age):
     """Return the housekeepers that are up, and why they upload nothing.
 
-    :param max_age: seconds without a keepalive after which one is not up.
     :returns: {host: a line of text, or None if it may upload}, by host.
     """
     with engine.connect() as connection:
@@ -87,7 +81,6 @@ def get_up(engine, max_age):
 def get_key_digests(engine, max_age=None):
     """Return digests of heartbeat keys by host, of housekeepers that are up.
 
-    :param engine: an SQLAlchemy engine.
     :param max_age: seconds without a keepalive after which one is not; None
                     where that cannot be told.
     :returns: a dict; None for one that has no key.
@@ -105,8 +98,6 @@ def get_key_digests(engine, max_age=None):
 @api.retry
 def age_future(engine, max_age):
     """Make keepalives from the future lapse; see health_manager.age_future().
-
-    :param max_age: seconds without a keepalive after which one is not up.
     """
     with engine.begin() as connection:
         connection.execute(
@@ -118,10 +109,7 @@ def age_future(engine, max_age):
 
 @api.retry
 def delete_expired(engine, retention):
-    """Delete the rows of housekeepers that have been gone for long.
-
-    :param retention: seconds since the last keepalive.
-    """
+    """Delete the rows of housekeepers that have been gone for long."""
     with engine.connect() as connection:
         rows = connection.execute(
             sa.select(_TABLE, types.utcnow().label('now'))).all()

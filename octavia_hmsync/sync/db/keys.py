@@ -20,7 +20,6 @@ def make_keys(engine, managers, newest):
     """Return the key.Keys.
 
     :param managers: listening.HealthManagers, for any key.
-    :param newest: the newest Generation, or None.
     """
     return key.Keys(
         newest.key_digest if newest and newest.status != trial.ROLLED_BACK

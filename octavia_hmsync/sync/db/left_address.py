@@ -22,7 +22,6 @@ def add(connection, address):
 
     :param connection: in a transaction in which no other process can register
                        at the address.
-    :param address: as in controller_ip_port_list.
     """
     if not connection.execute(
             sa.update(_TABLE).where(_TABLE.c.address == address)
@@ -32,11 +31,7 @@ def add(connection, address):
 
 
 def remove(connection, address):
-    """Record that a health manager registers at an address.
-
-    :param connection: in a transaction.
-    :param address: as in controller_ip_port_list.
-    """
+    """Record that a health manager registers at an address."""
     connection.execute(sa.delete(_TABLE).where(_TABLE.c.address == address))
 
 
@@ -54,10 +49,7 @@ def get_all(engine):
 
 @api.retry
 def delete_expired(engine, retention):
-    """Delete addresses that were left long ago and that no file lists.
-
-    :param retention: seconds.
-    """
+    """Delete addresses that were left long ago and that no file lists."""
     conditions = [_TABLE.c.left_at <= types.utcnow_plus(-retention)]
     # Without its row a pinned address would count as alive again.
     pinned = keeper_repo.get_pinned(engine, float('inf'))

@@ -19,7 +19,6 @@ def get_health_managers(engine, settings,
                       database's time then or None; returns
                       (reader_steady_for, clock_steady_for), see
                       listening.HealthManagers.
-    :param key_digest: see listening.HealthManagers.
     """
     members, now = hm_repo.get_all_at(engine)
     steady_for, clock_steady_for = note_look(now)

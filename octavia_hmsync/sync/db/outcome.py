@@ -31,7 +31,6 @@ class Outcome:
     :param uploaded: False if the amphora had this very list already.
     :param is_unanswered: whether no answer came from its address, not even an
                           error.
-    :param seconds: how long the attempt took.
     """
 
     amphora_id: str
@@ -49,13 +48,8 @@ def record(engine, number, owner, outcomes, key_digest=None, uploader=None,
            max_age=0):
     """Record how the attempts of a batch ended, and release the claims.
 
-    :param number: the generation that was attempted.
-    :param owner: the batch that claimed them.
-    :param outcomes: a list of Outcome.
-    :param key_digest: digest of the heartbeat key that was uploaded.
     :param uploader: name of the uploader; None to record nothing about what
                      it reaches.
-    :param max_age: ``[hmsync] offline_after``, seconds.
     :returns: the ids of the recorded amphorae, a set; without amphorae that
               are deleted, or that another batch took over after the claim
               lapsed.

@@ -21,8 +21,6 @@ class Pause:
     """A time without uploads.
 
     :param reason: why, in the operator's words; may be empty.
-    :param begun_at: since when, by the database's clock, UTC.
-    :param ends_at: until when.
     """
 
     reason: str
@@ -41,10 +39,7 @@ def get(engine):
 
 @api.retry
 def begin(engine, seconds, reason):
-    """Begin a pause, or replace the current one; return the Pause.
-
-    :param seconds: for how long.
-    """
+    """Begin a pause, or replace the current one; return the Pause."""
     values = {'reason': reason, 'begun_at': types.utcnow(),
               'ends_at': types.utcnow_plus(seconds)}
     with engine.begin() as connection:

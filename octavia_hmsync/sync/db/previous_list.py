@@ -59,10 +59,7 @@ def get_all(engine, rows):
 
 
 def get_known(engine, rows):
-    """Return get_all() without adoption.Unknown.
-
-    :param rows: see get_all().
-    """
+    """Return get_all() without adoption.Unknown."""
     return {amphora_id: tuple(p for p in previous
                               if not isinstance(p, adoption.Unknown))
             for amphora_id, previous in get_all(engine, rows).items()}
@@ -71,7 +68,6 @@ def get_known(engine, rows):
 def execute(connection, select):
     """Select amphorae in doubt, and which other lists they may be using.
 
-    :param connection: an SQLAlchemy connection.
     :param select: a SELECT of, among others, amphora_id of hmsync_amphora.
     :returns: (rows, {amphora id: a tuple as adoption.Doubt.previous}).
     """
@@ -99,7 +95,6 @@ def get_claimed(engine, owner, amphora_ids):
 
     These do not change until the batch records it or loses its claim.
 
-    :param owner: the batch.
     :returns: {amphora id: Claimed}, of amphorae that it still has claimed.
     """
     with engine.connect() as connection:
@@ -135,7 +130,6 @@ def _to_previous(found):
 def replace(connection, rows, previous):
     """Set which other lists amphorae may be using.
 
-    :param connection: an SQLAlchemy connection, in a transaction.
     :param rows: {amphora id: Claimed.rows}; all rows of other amphorae in
                  previous are deleted.
     :param previous: {amphora id: a tuple as adoption.Doubt.previous}.
@@ -171,10 +165,7 @@ def _to_row(amphora_id, number, item):
 
 
 def delete(connection, amphora_ids):
-    """Delete the rows of amphorae.
-
-    :param connection: an SQLAlchemy connection, in a transaction.
-    """
+    """Delete the rows of amphorae."""
     for n in range(0, len(amphora_ids), _AT_ONCE):
         connection.execute(sa.delete(_TABLE).where(
             _TABLE.c.amphora_id.in_(amphora_ids[n:n + _AT_ONCE])))
@@ -182,8 +173,6 @@ def delete(connection, amphora_ids):
 
 def delete_needless(connection, amphora_ids):
     """Delete the rows here, and the heartbeats, of amphorae that have adopted.
-
-    :param connection: an SQLAlchemy connection, in a transaction.
     """
     for table in (_TABLE, models.Heartbeat.__table__):
         connection.execute(sa.delete(table).where(

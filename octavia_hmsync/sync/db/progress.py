@@ -45,7 +45,6 @@ def _has_failed(number):
 def get_progress(engine, number, admitted_to=None, not_admitted_to=None):
     """Return the Progress.
 
-    :param number: the generation.
     :param admitted_to: see amphora.admitted(), like not_admitted_to.
     """
     done = _TABLE.c.generation >= number
@@ -71,7 +70,6 @@ def get_progress(engine, number, admitted_to=None, not_admitted_to=None):
 def get_failed(engine, number, limit):
     """Return rows of amphorae that lack a list because attempts failed.
 
-    :param number: the generation.
     :param limit: largest number; those tried most often come first.
     :returns: rows, each with the database's time as ``now``.
     """

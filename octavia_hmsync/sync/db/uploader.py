@@ -27,9 +27,6 @@ def touch(engine, name, max_age):
     """Write a keepalive of an uploader.
 
     After a longer absence it does not wait after failures of other uploaders.
-
-    :param name: service and host.
-    :param max_age: ``[hmsync] offline_after``, seconds.
     """
     try:
         with engine.begin() as connection:
@@ -83,8 +80,6 @@ def set_reached(engine, name):
     """Record that an uploader can reach amphorae again.
 
     If others reached amphorae that it did not, it tries all of them anew.
-
-    :param name: the uploader's name.
     """
     with engine.begin() as connection:
         overtaken = connection.execute(
@@ -100,7 +95,6 @@ def set_reached(engine, name):
 def set_overtaken(engine, name, number):
     """Record that others reach amphorae that an uploader cannot reach.
 
-    :param name: the uploader's name.
     :param number: how many; a higher recorded number stays.
     """
     with engine.begin() as connection:
@@ -112,10 +106,7 @@ def set_overtaken(engine, name, number):
 
 @api.retry
 def delete_expired(engine, retention):
-    """Delete the rows of uploaders that have been gone for long.
-
-    :param retention: seconds since the last keepalive.
-    """
+    """Delete the rows of uploaders that have been gone for long."""
     with engine.connect() as connection:
         expired = connection.execute(
             sa.select(_TABLE.c.name).where(

@@ -30,7 +30,6 @@ def get_names(engine, amphora_ids=None):
     One statement; if any zone has its own management network, one more for
     each 500 amphorae.
 
-    :param amphora_ids: of these, None for all.
     :returns: {amphora id: a frozenset of names}, of amphorae with a zone.
     """
     with engine.connect() as connection:

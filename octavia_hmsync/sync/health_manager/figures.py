@@ -14,10 +14,7 @@ _STATUSES = (mem.ONLINE, mem.DRAINING, mem.OFFLINE, ABSENT)
 
 
 class HealthManager:
-    """Reads the row of this health manager, and the amphorae on hold.
-
-    :param instance: id of this process, see start.ID.
-    """
+    """Reads the row of this health manager, and the amphorae on hold."""
 
     def __init__(self, conf, engine, instance):
         self._conf = conf

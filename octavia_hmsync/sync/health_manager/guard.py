@@ -43,8 +43,6 @@ class SilenceWatch:
     Octavia's amphora_health has no index for silence. So this class remembers
     where each amphora may be sending to, and asks only for amphorae that
     perhaps no health manager can hear.
-
-    :param clock: a monotonic clock, seconds.
     """
 
     def __init__(self, engine, clock):
@@ -64,7 +62,6 @@ class SilenceWatch:
 
         :param before: see hold.find_silent().
         :param also: ids of further amphorae to look at.
-        :param settings: timing.Settings.
         :param find_exposed: called with an Exposure, returns the ids of
                              amphorae that need a hold if they are silent.
         :returns: rows, see hold.find_silent().
@@ -130,11 +127,7 @@ class SilenceWatch:
 
 
 class FailoverGuard:
-    """Looks at silent amphorae once per run_once().
-
-    :param measure: HealthManagerInstruments.
-    :param clock: a monotonic clock, seconds.
-    """
+    """Looks at silent amphorae once per run_once()."""
 
     def __init__(self, conf, engine, notifier=outbox.NOWHERE, measure=None,
                  clock=time.monotonic):

@@ -26,8 +26,6 @@ class Keepalive:
 
     :param address_driver: gets the advertised address, see address.py.
     :param listener: tells whether a process listens, see listener.py.
-    :param instance: id of this process, see start.ID.
-    :param clock: a monotonic clock, seconds.
     :param start_took: seconds from the start of this process, None if
                        unknown.
     """

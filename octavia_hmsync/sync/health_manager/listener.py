@@ -25,9 +25,6 @@ class Listener:
     failovers. So the advertised address depends on this check.
 
     :param process: its multiprocessing.Process.
-    :param bind_ip: ``[health_manager] bind_ip``.
-    :param bind_port: ``[health_manager] bind_port``.
-    :param clock: a monotonic clock, seconds.
     """
 
     def __init__(self, process, bind_ip, bind_port, clock=time.monotonic):
@@ -80,7 +77,6 @@ class Listener:
     def wait_for_exit(self, timeout=None):
         """Wait until it has ended, even if its children still hold its files.
 
-        :param timeout: seconds to wait at most.
         :raises OSError: if the kernel has no pidfd (before Linux 5.3).
         """
         try:

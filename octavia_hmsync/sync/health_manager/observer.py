@@ -41,9 +41,6 @@ class AdoptionObserver:
     only what is new. Overdue amphorae cost the same however many they are:
     each is looked up now and then, as its agent may have restarted. While an
     operator waits for this health manager to drain, all are looked up.
-
-    :param instance: id of the process that listens, see start.ID.
-    :param clock: a monotonic clock, seconds.
     """
 
     def __init__(self, conf, engine, instance, clock=time.monotonic):
@@ -80,7 +77,6 @@ class AdoptionObserver:
     def observe(self, amphora_id, delay=0.0):
         """Note a heartbeat with statistics.
 
-        :param amphora_id: the sender.
         :param delay: seconds since it arrived.
         :raises DBError: if the database cannot be used; the next heartbeat
                          makes up for this one.

@@ -20,7 +20,6 @@ class Processes:
 
     :param listener: a listener.Listener; None if it has ended before it was
                      seen.
-    :param clock: a monotonic clock, seconds.
     """
 
     def __init__(self, listener, clock=time.monotonic):
@@ -51,12 +50,7 @@ class Processes:
 
 
 def make(conf, processes, keepalive, threads):
-    """Make the probes of a health manager that runs the plugin.
-
-    :param processes: a Processes.
-    :param keepalive: a keepalive.Keepalive.
-    :returns: a metrics.probes.Probes.
-    """
+    """Make the probes of a health manager that runs the plugin."""
     limit = conf.hmsync.offline_after
 
     def find_faults():

@@ -58,10 +58,7 @@ def _tell(conf):
 
 
 def reap(child):
-    """Wait for the child of tell().
-
-    :param child: its id.
-    """
+    """Wait for the child of tell()."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(child, 0)
 

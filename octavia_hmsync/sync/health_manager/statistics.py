@@ -32,8 +32,6 @@ class ViewRecorder:
 
     Otherwise it writes nothing, and runs one small query a few times in each
     heartbeat_interval.
-
-    :param clock: a monotonic clock, seconds.
     """
 
     def __init__(self, conf, engine, clock=time.monotonic):

@@ -16,7 +16,6 @@ LOG = logging.getLogger(__name__)
 class Admissions:
     """Admits amphorae to the generation on trial, in one pass.
 
-    :param newest: the Generation on trial.
     :param good: the last good Generation, or None.
     :param length: how many addresses one amphora gets at most.
     """
@@ -31,7 +30,6 @@ class Admissions:
     def admit(self, size, fresh, status, zone=None):
         """Admit the next canaries.
 
-        :param size: how many amphorae.
         :param fresh: the new addresses of the list; each is to be tried.
         :param status: the status of the generation from now on.
         :param zone: names of a zone, to admit only its amphorae; None for any.
@@ -55,7 +53,6 @@ class Admissions:
     def group(self, admitted):
         """Group amphorae by the zone whose list they got.
 
-        :param admitted: a list of AdmittedAmphora.
         :returns: {names of the zone: [AdmittedAmphora]}; a single group if no
                   health manager has or had a zone.
         """
@@ -70,7 +67,6 @@ class Admissions:
         """Find zones in which the list is new and has no canary yet.
 
         :param tried: the zones that group() has returned.
-        :returns: names of zones, a set.
         """
         if not self._has_zones:
             return set()
@@ -81,8 +77,6 @@ class Admissions:
         """Admit amphorae of other load balancers, as further witnesses.
 
         :param asked: the load balancers that have a canary already.
-        :param size: how many amphorae.
-        :param why: for the log.
         :param address: admit only amphorae that would get this address.
         :param zone: names of a zone, to admit only its amphorae.
         :returns: False if there are no others.
@@ -157,11 +151,7 @@ class Admissions:
 
 
 def shorten(amphora_ids, limit=10):
-    """Name amphorae in one line of a log.
-
-    :param amphora_ids: a sequence of ids.
-    :param limit: how many to name.
-    """
+    """Name amphorae in one line of a log."""
     shown = ', '.join(amphora_ids[:limit])
     more = len(amphora_ids) - limit
     return f'{shown} and {more} more' if more > 0 else shown

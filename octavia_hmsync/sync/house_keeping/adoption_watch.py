@@ -21,10 +21,7 @@ LOG = logging.getLogger(__name__)
 
 
 class AdoptionWatch:
-    """Looks once per run_once() at the amphorae whose list is in doubt.
-
-    :param clock: a monotonic clock, seconds.
-    """
+    """Looks once per run_once() at the amphorae whose list is in doubt."""
 
     def __init__(self, conf, engine, clock=time.monotonic,
                  notifier=outbox.NOWHERE):

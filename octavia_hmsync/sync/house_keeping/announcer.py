@@ -30,10 +30,7 @@ class Announcer:
         self._notifier = notifier
 
     def run_once(self, managers):
-        """Send what has not been announced yet.
-
-        :param managers: listening.HealthManagers.
-        """
+        """Send what has not been announced yet."""
         if not self._notifier.is_on:
             return
         for member in managers.members:

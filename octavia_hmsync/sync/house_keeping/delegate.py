@@ -47,7 +47,6 @@ class Progress:
     def note(self, now, due):
         """Record how many amphorae are due.
 
-        :param now: a monotonic time, seconds.
         :param due: how many amphorae could be claimed now.
         :returns: True while there is progress. After a stall it stays False
                   until nothing is due any more, because the housekeeper that
@@ -71,8 +70,6 @@ class Delegate:
 
     Call run_once() in a thread of its own, since a jobboard that hangs
     blocks it; the synchronizer's thread calls are_at_work().
-
-    :param clock: a monotonic clock, seconds.
     """
 
     def __init__(self, conf, engine, clock=time.monotonic):

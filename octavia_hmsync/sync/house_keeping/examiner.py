@@ -34,8 +34,6 @@ class Examiner:
 
     Each housekeeper watches for itself; the first that reaches a verdict
     carries it out.
-
-    :param clock: a monotonic clock, seconds.
     """
 
     def __init__(self, conf, engine, clock=time.monotonic,
@@ -49,10 +47,7 @@ class Examiner:
         self._steadiness = steadiness.Steadiness()
 
     def run_once(self, newest):
-        """Admit amphorae, judge their heartbeats, go on or roll back.
-
-        :param newest: the newest Generation.
-        """
+        """Admit amphorae, judge their heartbeats, go on or roll back."""
         if not newest.is_on_trial:
             return
         settings = timing.Settings.from_conf(self._conf)

@@ -41,7 +41,6 @@ class Planner:
 
     :param get_pinned: called for the addresses that the configuration file
                        lists, well-formed.
-    :param clock: a monotonic clock, seconds.
     :param purge: called without arguments when old rows may be deleted, by
                   the clock of the database.
     :param get_problem: called without arguments; returns why this housekeeper

@@ -200,10 +200,7 @@ class Census:
         self._own_after = _last(page, _OWN_PAGE)
 
     def has_all(self, number):
-        """Tell whether each amphora is at a generation.
-
-        :param number: the newest generation.
-        """
+        """Tell whether each amphora is at a generation."""
         if amphora_repo.is_any_behind(self._engine, number):
             return False
         # All rows are; add the missing ones and look again.

@@ -109,9 +109,6 @@ def after_acknowledged(use: Use, addresses: tuple[str, ...], number: int,
                        ) -> tuple[tuple[str, ...] | Unknown, ...]:
     """Return which other lists an amphora may use after it acknowledged one.
 
-    :param use: what was known before.
-    :param number: the generation of the list.
-    :param key_digest: of the key that came with it.
     :returns: as Doubt.previous; complete, with an Unknown for all lists of
               older generations that are not known.
     """
@@ -132,37 +129,23 @@ def after_acknowledged(use: Use, addresses: tuple[str, ...], number: int,
 
 
 def time_to_adopt(heartbeat_interval: float) -> float:
-    """Return for how many seconds after an upload the old list may be used.
-
-    :param heartbeat_interval: seconds.
-    """
+    """Return for how many seconds after an upload the old list may be used."""
     return _INTERVALS_TO_ADOPT * heartbeat_interval
 
 
 def has_had_time(age: float, heartbeat_interval: float) -> bool:
-    """Tell whether an adopting amphora can no longer use its old list.
-
-    :param age: seconds since its agent acknowledged the new list.
-    :param heartbeat_interval: seconds.
-    """
+    """Tell whether an adopting amphora can no longer use its old list."""
     return age >= time_to_adopt(heartbeat_interval)
 
 
 def time_for_round(length: int, heartbeat_interval: float) -> float:
     """Return the seconds after an upload in which each address had its turn.
-
-    :param length: number of addresses.
-    :param heartbeat_interval: seconds.
     """
     return (_INTERVALS_TO_ADOPT + length + 1) * heartbeat_interval
 
 
 def is_same(period: float, heartbeat_interval: float) -> bool:
-    """Tell whether two heartbeats are a duplicate, or forged.
-
-    :param period: seconds between them.
-    :param heartbeat_interval: seconds.
-    """
+    """Tell whether two heartbeats are a duplicate, or forged."""
     return period < _SAME * heartbeat_interval
 
 
@@ -172,11 +155,7 @@ def time_to_wait(heartbeat_timeout: float) -> float:
 
 
 def is_overdue(age: float, heartbeat_timeout: float) -> bool:
-    """Tell whether adoption should have shown by now.
-
-    :param age: seconds since the agent acknowledged the list.
-    :param heartbeat_timeout: seconds.
-    """
+    """Tell whether adoption should have shown by now."""
     return age > time_to_wait(heartbeat_timeout)
 
 
@@ -188,7 +167,6 @@ def judge(doubt: Doubt, was_heard: bool, observed: abc.Iterable[str],
                       its agent acknowledged.
     :param observed: addresses of health managers that note which amphorae
                      they hear.
-    :param heartbeat_timeout: seconds.
     :returns: any Adoption but ADOPTED.
     """
     if not is_overdue(doubt.age, heartbeat_timeout):
@@ -219,7 +197,6 @@ def is_proven_by_receivers(doubt: Doubt, address: str,
     :param address: where the amphora is heard now.
     :param heard: addresses at which it was heard since has_had_time().
     :param period: seconds since it was last heard at this address, or None.
-    :param interval: heartbeat_interval, seconds.
     """
     if address not in doubt.addresses:
         return False
@@ -245,8 +222,6 @@ def is_worth_noting(doubt: Doubt, address: str, interval: float) -> bool:
     """Tell whether to note a heartbeat that proves nothing by itself.
 
     :param doubt: of an amphora that has_had_time().
-    :param address: where the amphora was heard.
-    :param interval: heartbeat_interval, seconds.
     """
     if (address not in doubt.addresses or doubt.unknown or
             any(set(doubt.addresses) <= set(c) for c in doubt.others)):

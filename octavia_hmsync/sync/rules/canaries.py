@@ -57,11 +57,7 @@ def choose(eligible: abc.Iterable[Eligible], fresh: abc.Iterable[str],
     balancers with an amphora that fell silent on trial come last. More than
     size are chosen if needed to try each new address.
 
-    :param fresh: the new addresses.
-    :param size: number of amphorae.
     :param asked: load balancers with an amphora that was admitted before.
-    :param shuffle: shuffles a list in place.
-    :returns: amphora ids.
     """
     ordered = _in_order(list(eligible), asked, shuffle)
     chosen = ordered[:size]
@@ -99,8 +95,6 @@ def how_many_more(load_balancers: int, heard: int) -> int:
 
     So many that a single silent one is within what is tolerated.
 
-    :param load_balancers: number that was asked so far.
-    :param heard: number of these that were heard.
     :returns: at least 1.
     """
     if not heard:

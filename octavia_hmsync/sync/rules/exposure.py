@@ -84,10 +84,7 @@ class Exposure:
 
     def find_exposed(self, managers: listening.HealthManagers,
                      hold_max: float) -> set[str]:
-        """Find the ids of amphorae to hold if they were silent.
-
-        :param hold_max: ``[hmsync] failover_hold_max``, seconds.
-        """
+        """Find the ids of amphorae to hold if they were silent."""
         with_key = functools.cache(managers.with_key)
 
         @functools.cache

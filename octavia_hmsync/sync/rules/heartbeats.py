@@ -38,7 +38,6 @@ class HeartbeatWatch:
                listening: abc.Iterable[str] = ()) -> None:
         """Look once more.
 
-        :param now: by a monotonic clock, seconds.
         :param values: {key: value or NO_NEWS} of all keys to watch; the watch
                        of any other key ends.
         :param listening: addresses at which a health manager may listen now.

@@ -67,7 +67,6 @@ class Keys:
     def find_obstacle(self, own: str, wanted: str | None) -> Obstacle | None:
         """Tell why a controller may not upload a list with its key.
 
-        :param own: digest of its key.
         :param wanted: digest of the key of the list, None if the list does
                        not name one.
         """
@@ -89,18 +88,12 @@ class Keys:
         return own
 
     def find_other_managers(self, own: str) -> list[str]:
-        """Return the hosts of health managers that are up with another key.
-
-        :param own: digest of a controller's key.
-        """
+        """Return the hosts of health managers that are up with another key."""
         return sorted(m.host for m in self._up()
                       if m.key_digest not in (None, own))
 
     def find_other_keepers(self, own: str) -> list[str]:
-        """Return the hosts of housekeepers that are up with another key.
-
-        :param own: digest of a controller's key.
-        """
+        """Return the hosts of housekeepers that are up with another key."""
         return sorted(host for host, digest in self.keepers.items()
                       if digest not in (None, own))
 

@@ -93,7 +93,6 @@ class HealthManagers:
     An address that a file pins counts as listening all the time if no health
     manager ever registered there: a health manager need not have the plugin.
 
-    :param members: all registered health managers.
     :param pinned: well-formed addresses that configuration files list.
     :param left: addresses at which a health manager was registered before.
     :param reader_steady_for: seconds for which the members have been read
@@ -239,7 +238,6 @@ def longest_gap(addresses: abc.Sequence[str], unheard: abc.Container[str],
     """Return the longest gap between two heartbeats that are heard.
 
     :param addresses: the list of one amphora, in order.
-    :param unheard: the addresses of find_unheard().
     :param lost: heartbeats to the other addresses that are lost in a row.
     :returns: number of heartbeat_interval; infinite if all are unheard.
     """
@@ -255,11 +253,7 @@ def longest_gap(addresses: abc.Sequence[str], unheard: abc.Container[str],
 
 def list_level(addresses: abc.Sequence[str], unheard: abc.Container[str],
                settings: timing.Settings) -> Level:
-    """Tell how near an amphora is to the timeout.
-
-    :param addresses: its list, in order.
-    :param unheard: the addresses of find_unheard().
-    """
+    """Tell how near an amphora is to the timeout."""
     if not any(a in unheard for a in addresses) and addresses:
         # Odd options alone may exceed the timeout: no address is to blame.
         return Level.FINE
@@ -280,8 +274,6 @@ def published_level(addresses: abc.Sequence[str],
     If the list is longer than what one amphora gets, typical subsets decide,
     not the worst possible one.
 
-    :param addresses: the published list, in order.
-    :param unheard: the addresses of find_unheard().
     :returns: LOST if all are unheard; NEAR if more than one in ten amphorae
               are near or worse.
     """

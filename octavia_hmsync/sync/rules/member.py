@@ -29,11 +29,9 @@ class State(enum.Enum):
 class Member:
     """A registered health manager, all ages taken by the database's clock.
 
-    :param host: ``[DEFAULT] host`` of the controller.
     :param address: where it listens for heartbeats, as in
                     controller_ip_port_list.
     :param status: what it said last: ONLINE, DRAINING or OFFLINE.
-    :param keepalive_age: seconds since its last keepalive.
     :param online_for: seconds since it became ONLINE at this address.
     :param is_heard: whether any heartbeat has arrived there since, None if
                      it does not report that.
@@ -65,9 +63,6 @@ def is_silent(keepalive_age: float, offline_after: float) -> bool:
     """Tell whether a keepalive is too old for its process to be alive.
 
     This is the only definition: all that read a keepalive ask here.
-
-    :param keepalive_age: seconds.
-    :param offline_after: ``[hmsync] offline_after``, seconds.
     """
     return keepalive_age > offline_after
 
@@ -76,7 +71,6 @@ def state_of(member: Member, offline_after: float, reader_steady_for: float,
              clock_steady_for: float = math.inf) -> State:
     """Tell how a member counts.
 
-    :param offline_after: seconds of silence after which it is dead.
     :param reader_steady_for: seconds for which the caller has read the
                               database without a gap. After a gap all
                               keepalives look old, because no service could
@@ -105,9 +99,6 @@ def effective_status(status: str, keepalive_age: float,
 
 
 def is_listening(member: Member, offline_after: float) -> bool:
-    """Tell whether heartbeats to a member arrive, as far as is known.
-
-    :param offline_after: ``[hmsync] offline_after``, seconds.
-    """
+    """Tell whether heartbeats to a member arrive, as far as is known."""
     return state_of(member, offline_after, float('inf')) in (
         State.ALIVE, State.DRAINING)

@@ -81,7 +81,6 @@ def plan(managers: listening.HealthManagers, last: tuple[str, ...] | None,
 
     :param managers: who listens where; pinned addresses are always
                       published.
-    :param last: the newest published list, or None.
     :param suspects: addresses that a roll back found at fault: they are not
                      added again as long as others listen.
     :param good: the list of the amphorae that are not on trial, if it differs
@@ -103,7 +102,6 @@ def for_key(decision: Decision, last: tuple[str, ...],
             is_key_new: bool) -> Decision:
     """Publish the last list again if nothing but the heartbeat key changes.
 
-    :param last: the newest published list.
     :param is_key_new: whether the next list is for another key.
     """
     return again(decision, last, 'for another heartbeat_key' if is_key_new
@@ -114,7 +112,6 @@ def again(decision: Decision, last: tuple[str, ...],
           reason: str) -> Decision:
     """Publish the last list again if only what goes with it changes.
 
-    :param last: the newest published list.
     :param reason: what changes, '' for nothing.
     """
     if not reason or decision.held and decision.addresses is None:
@@ -265,11 +262,7 @@ def _is_proven_alive(managers: listening.HealthManagers, address: str) -> bool:
 def why_implausible(managers: listening.HealthManagers,
                     before: abc.Iterable[str],
                     removed: abc.Iterable[str]) -> str | None:
-    """Tell why it is implausible that so many left at once, or None.
-
-    :param before: a published list.
-    :param removed: the addresses of it that would leave.
-    """
+    """Tell why it is implausible that so many left at once, or None."""
     return _why_implausible(managers, _Change(
         frozenset(before), removed=frozenset(removed)))
 

@@ -22,7 +22,6 @@ def decide(managers: listening.HealthManagers, last: tuple[str, ...] | None,
     """Decide which list to publish; without zones as plan.plan().
 
     :param managers: as for plan.plan(), like last, suspects and good.
-    :param zones: see zones.assign().
     """
     if not zones:
         return plan.plan(managers, last, suspects, good)
@@ -64,8 +63,6 @@ def mark_away(managers: listening.HealthManagers, addresses: abc.Iterable[str],
     again. They stay in the list: amphorae that reach no other health manager
     are heard as soon as one is back.
 
-    :param zones: see zones.assign().
-    :param last: zone by address of the last list.
     :returns: zone by address, without addresses that have no zone.
     """
     lists: dict[str | None, tuple[str, ...]] = {None: ()}

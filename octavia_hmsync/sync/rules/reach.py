@@ -45,7 +45,6 @@ class Uploader:
 class Attempt:
     """One uploader's failed attempts at one amphora.
 
-    :param uploader: its name.
     :param attempts: how many, at the newest generation.
     :param is_unanswered: whether no attempt got an answer.
     :param first_tried_at: when the first attempt began.
@@ -58,10 +57,7 @@ class Attempt:
 
 
 def is_up(uploader: Uploader, max_age: float) -> bool:
-    """Tell whether an uploader has looked for work recently.
-
-    :param max_age: ``[hmsync] offline_after``, seconds.
-    """
+    """Tell whether an uploader has looked for work recently."""
     return uploader.keepalive_age <= max_age
 
 
@@ -87,10 +83,7 @@ def count_overtaken(uploader: Uploader,
 
 def get_able(uploaders: abc.Iterable[Uploader],
              max_age: float) -> list[Uploader]:
-    """Return the uploaders that are up and not suspect.
-
-    :param max_age: see is_up().
-    """
+    """Return the uploaders that are up and not suspect."""
     return [u for u in uploaders if is_up(u, max_age) and not is_suspect(u)]
 
 
@@ -99,8 +92,6 @@ def get_active(uploaders: abc.Iterable[Uploader],
     """Return the uploaders that do the work.
 
     The able ones; if there are none, all that are up.
-
-    :param max_age: see is_up().
     """
     uploaders = list(uploaders)
     return (get_able(uploaders, max_age) or
@@ -110,8 +101,6 @@ def get_active(uploaders: abc.Iterable[Uploader],
 def get_blind(uploaders: abc.Iterable[Uploader],
               max_age: float) -> list[Uploader]:
     """Return the suspect uploaders, if others that can reach amphorae are up.
-
-    :param max_age: see is_up().
     """
     uploaders = list(uploaders)
     active = get_active(uploaders, max_age)
@@ -139,9 +128,6 @@ def batch_limit(own: Uploader, others: abc.Iterable[Uploader],
                 max_age: float, limit: int, has_reached: bool) -> int:
     """Return how many amphorae an uploader may claim at once.
 
-    :param others: all other uploaders.
-    :param max_age: see is_up().
-    :param limit: largest batch.
     :param has_reached: whether its process has reached any amphora so far.
     :returns: 0 to leave the work to the others.
     """
@@ -187,9 +173,6 @@ def is_believed(attempts: abc.Iterable[Attempt],
     They do if no attempt got an answer, every able uploader has tried, and
     one of them has reached another amphora since its first attempt. Otherwise
     the fault may lie with the uploaders.
-
-    :param attempts: at the newest generation.
-    :param max_age: see is_up().
     """
     attempts = list(attempts)
     if not all(a.is_unanswered for a in attempts):

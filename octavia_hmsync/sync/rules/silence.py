@@ -58,10 +58,7 @@ def _time_to_be_heard(settings: timing.Settings) -> float:
 
 
 def begun_before(silent_for: float, settings: timing.Settings) -> float:
-    """Return how many seconds ago a hold that begins now counts as begun.
-
-    :param silent_for: seconds since the last heartbeat.
-    """
+    """Return how many seconds ago a hold that begins now counts as begun."""
     # As if the guard had looked after half a heartbeat_timeout of silence. At
     # the latest it counts from when Octavia would have begun the failover: a
     # longer silence means that Octavia could not look either.

@@ -34,8 +34,6 @@ class Steadiness:
              tolerance: float = 0.0) -> float:
         """Record a look.
 
-        :param began: monotonic time before the look, seconds.
-        :param ended: monotonic time after the look, seconds.
         :param longest: seconds between two looks above which there is a gap.
         :param database_time: the database's clock during the look, or None.
         :param tolerance: seconds by which that clock may drift between two

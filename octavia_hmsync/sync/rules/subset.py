@@ -18,8 +18,6 @@ def max_list_length(heartbeat_timeout: float,
     list, a single live health manager hears it too rarely, and Octavia
     declares it dead.
 
-    :param heartbeat_timeout: ``[health_manager] heartbeat_timeout``, seconds.
-    :param heartbeat_interval: ``heartbeat_interval``, seconds.
     :returns: at least 1.
     """
     return max(1, math.floor(heartbeat_timeout / heartbeat_interval) - 1)
@@ -33,8 +31,6 @@ def assign_slots(previous: abc.Mapping[str, int],
     leaves, if there is one: then the change concerns only the amphorae that
     had the old address.
 
-    :param previous: slot by address of the last list.
-    :param addresses: the list to publish.
     :returns: slot by address, in the order of the list.
     """
     slots = {a: previous[a] for a in addresses if a in previous}
@@ -58,9 +54,6 @@ def subset(key: str, slots: abc.Mapping[str, int],
     load is even, and a change of one slot concerns only the keys that had it
     or now get it.
 
-    :param key: the amphora's id.
-    :param slots: slot by published address, see assign_slots().
-    :param length: how many it may get, see max_list_length().
     :returns: in the canonical order; all addresses if they fit.
     """
     addresses = list(slots)

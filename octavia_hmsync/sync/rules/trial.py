@@ -64,8 +64,6 @@ def first_status(old: abc.Sequence[str], new: abc.Collection[str],
 
     :param old: the list that amphorae have, empty if that is not known.
     :param managers: who listens where, for the key of the old list.
-    :param canary_size: ``[hmsync] canary_size``.
-    :param wave_size: ``[hmsync] wave_size``.
     :param is_key_new: whether amphorae get another heartbeat key with it.
     :param fresh: what counts as new in it; None for what the old one lacks.
     :returns: CANARY, WAVES or OPEN.
@@ -89,9 +87,6 @@ def first_status_by_zone(old: abc.Sequence[str], old_zones: zn.Zones,
     """Return the most careful first_status() of all zones.
 
     :param old: as for first_status(), like new and the rest.
-    :param old_zones: zone by address of the list that amphorae have.
-    :param new_zones: zone by address of the new list.
-    :returns: CANARY, WAVES or OPEN.
     """
     found = {first_status(
         zn.reachable(old, old_zones, names),
@@ -109,8 +104,6 @@ def has_nothing_to_lose(old: abc.Sequence[str], old_zones: zn.Zones,
     """Tell whether a new list can do no harm in any zone.
 
     :param old: the list that amphorae have; empty if that is not known.
-    :param old_zones: zone by address of the old list.
-    :param new_zones: zone by address of the new list.
     :returns: False if a zone that gets new addresses has something to lose.
     """
     is_any = False
@@ -139,9 +132,6 @@ def time_to_watch(canary_wait: float, length: int,
 
     Long enough to notice an amphora that falls silent, and for each address
     to have its turn.
-
-    :param canary_wait: ``[hmsync] canary_wait``, seconds.
-    :param length: number of addresses of the list.
     """
     interval = settings.heartbeat_interval
     return max(canary_wait, silence_limit(settings) + 3 * interval,
@@ -156,8 +146,6 @@ def _time_to_fall_silent(settings: timing.Settings) -> float:
 
 def has_fallen_silent(silence: float, settings: timing.Settings) -> bool:
     """Tell whether an amphora was silent for longer than a good list allows.
-
-    :param silence: seconds for which it was not heard.
     """
     return silence > silence_limit(settings)
 
@@ -206,7 +194,6 @@ def get_suspects(found: abc.Mapping[str, float],
     An address returns when its health manager has registered anew since.
 
     :param found: {address: seconds since the roll back}.
-    :param members: all registered health managers.
     """
     return {address for address, age in found.items() if not any(
         m.address == address and m.online_for < age for m in members)}

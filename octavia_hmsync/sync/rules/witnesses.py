@@ -32,7 +32,6 @@ def find_unheard(addresses: abc.Container[str],
                  settings: timing.Settings) -> dict[str, float]:
     """Find addresses at which no heartbeat has arrived yet.
 
-    :param addresses: search among these.
     :param members: all registered health managers. A member that does not
                     report what it hears counts as heard.
     :returns: {address: seconds for which its health manager has listened}.
@@ -46,7 +45,6 @@ def find_unheard(addresses: abc.Container[str],
 class Witness:
     """An amphora that acknowledged a list on trial, and how it behaves.
 
-    :param load_balancer: id of its load balancer.
     :param addresses: its part of the list.
     :param others: other lists that it may still be using.
     :param age: seconds since it acknowledged.
@@ -101,7 +99,6 @@ def may_yet_be_noted(address: str, witnesses: abc.Collection[Witness],
 
     Health managers begin to note where they are heard after the watch.
 
-    :param address: as for judge(), like witnesses.
     :param watch: see trial.time_to_watch().
     """
     latest = watch + _INTERVALS_TO_NOTE * settings.heartbeat_interval
@@ -129,7 +126,6 @@ def find_suspects(fresh: abc.Collection[str],
     are silent. Of these, the addresses at which no heartbeat ever arrived; if
     there are none, those at which no amphora on trial was heard.
 
-    :param fresh: the new addresses of the list.
     :param silent: {silent load balancer: new addresses that its amphorae on
                    trial had}.
     :param unheard: addresses at which no heartbeat ever arrived.

@@ -50,7 +50,6 @@ def reachable(addresses: abc.Iterable[str], zones: Zones,
     """Return the addresses that an amphora can reach.
 
     :param addresses: a published list, in order.
-    :param names: of the zone of the amphora.
     :returns: some of the addresses, in order; never empty.
     """
     addresses = tuple(addresses)
@@ -74,11 +73,7 @@ def _find_away(addresses: abc.Iterable[str], zones: Zones,
 
 def slots_of(slots: abc.Mapping[str, int], zones: Zones,
              names: Names) -> abc.Mapping[str, int]:
-    """Return the slots of what is reachable().
-
-    :param slots: slot by published address, see subset.assign_slots().
-    :param names: of the zone of the amphora.
-    """
+    """Return the slots of what is reachable()."""
     if not zones:
         return slots
     return {a: slots[a] for a in reachable(slots, zones, names)}
@@ -88,10 +83,6 @@ def part(key: str, slots: abc.Mapping[str, int], zones: Zones, names: Names,
          length: int) -> tuple[str, ...]:
     """Choose the addresses for one amphora.
 
-    :param key: the amphora's id.
-    :param slots: slot by published address, see subset.assign_slots().
-    :param names: of the zone of the amphora.
-    :param length: how many it may get, see subset.max_list_length().
     :returns: as subset.subset().
     """
     reached = slots_of(slots, zones, names)
@@ -120,9 +111,6 @@ def find_fresh(old: abc.Collection[str], old_zones: Zones,
     """Find the addresses of a list that are new to amphorae of any zone.
 
     :param old: the list that amphorae have, empty if that is not known.
-    :param old_zones: zone by address of it.
-    :param new: the new list.
-    :param new_zones: zone by address of it.
     """
     return set().union(*(
         find_fresh_in(old, old_zones, new, new_zones, names)
@@ -135,7 +123,6 @@ def find_fresh_in(old: abc.Collection[str], old_zones: Zones,
     """Find the addresses of a list that are new to amphorae of one zone.
 
     :param old: as for find_fresh(), like the other lists and zones.
-    :param names: of the zone.
     """
     before = set(reachable(old, old_zones, names))
     after = set(reachable(new, new_zones, names))
@@ -152,7 +139,6 @@ def assign(addresses: abc.Iterable[str], members: abc.Iterable[mem.Member],
            last: Zones, kept: abc.Container[str] = ()) -> dict[str, str]:
     """Tell which zone each address is in.
 
-    :param members: all registered health managers.
     :param last: zone by address of the last list: the zones of health
                  managers that are gone.
     :param kept: addresses that keep the zone of the last list: a roll back

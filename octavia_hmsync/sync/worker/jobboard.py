@@ -89,7 +89,6 @@ class RunBatches(task.Task):
 class JobRunner:
     """Runs batches for as long as a job lasts.
 
-    :param clock: a monotonic clock, seconds.
     :raises DatabaseUnavailable: if the database URL cannot be used.
     """
 
@@ -111,7 +110,6 @@ class JobRunner:
         It logs errors instead of raising them: a conductor would log each with
         two tracebacks, for every job.
 
-        :param job_id: a UUID.
         :returns: {result: number of amphorae}.
         """
         results: collections.Counter[str] = collections.Counter()
@@ -184,10 +182,7 @@ def _get_runner():
 
 
 class Jobboard:
-    """The board, opened at the first use after close().
-
-    :param clock: a monotonic clock, seconds.
-    """
+    """The board, opened at the first use after close()."""
 
     def __init__(self, conf, clock=time.monotonic):
         self._conf = conf

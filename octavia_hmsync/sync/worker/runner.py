@@ -59,7 +59,6 @@ def get_sync_amphorae_flow(work, uploader, on_all_begun=lambda: None):
     even an empty flow costs milliseconds.
 
     :param work: a batch.Batch, which releases what the flow leaves.
-    :param on_all_begun: called when the last upload has begun.
     """
     flow = linear_flow.Flow(SYNC_AMPHORAE_FLOW)
     flow.add(ConfigureAmphorae(work, uploader, on_all_begun))
@@ -87,10 +86,7 @@ class ConfigureAmphorae(task.Task):
 
 
 class BatchRunner:
-    """Runs the flow for amphorae that are due, if there are any.
-
-    :param uploads_from: the scout.Scout of this process.
-    """
+    """Runs the flow for amphorae that are due, if there are any."""
 
     def __init__(self, conf, engine, uploader, uploads_from,
                  notifier=outbox.NOWHERE):
@@ -119,7 +115,6 @@ class BatchRunner:
         :param owner: claim owner, an id of this process alone, 36 characters
                       at most; None for a new id.
         :param limit: largest batch; None for that of the configuration.
-        :param on_all_begun: called when all uploads of the batch have begun.
         :returns: {result: number of amphorae}, empty if none was due.
         :raises InvalidConfiguration: see get_targets().
         """

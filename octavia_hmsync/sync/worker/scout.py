@@ -27,9 +27,6 @@ def get_name(service, host):
     """Return the name of an uploader.
 
     Services of one host may be in different networks.
-
-    :param service: HOUSEKEEPING or WORKER.
-    :param host: ``[DEFAULT] host``.
     """
     return f'{service} on {host}'
 
@@ -46,8 +43,6 @@ class Scout:
     It learns from its uploads whether it does; while these fail, it probes
     amphorae that another uploader has reached.
 
-    :param service: HOUSEKEEPING or WORKER.
-    :param clock: a monotonic clock, seconds.
     :param probe: called with a list of lb_network_ip; tells whether one of
                   them answers.
     """
@@ -83,7 +78,6 @@ class Scout:
     def allowance(self, limit):
         """Enter to claim, leave when the batch has ended.
 
-        :param limit: largest batch.
         :returns: a context manager; its value is how many may be claimed.
         """
         with self._lock:

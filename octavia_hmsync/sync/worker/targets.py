@@ -49,10 +49,7 @@ def get_goals(engine):
 
 
 def is_wanted(engine, number):
-    """Tell whether a generation should still be uploaded.
-
-    :param number: the generation.
-    """
+    """Tell whether a generation should still be uploaded."""
     return (generation_repo.is_wanted(engine, number) and
             not pause_repo.get(engine))
 
