@@ -56,8 +56,7 @@ def nobody_waits(number, uploaders):
 
 
 def somebody_may_try(number, uploaders):
-    """Return the condition for amphorae that any of these uploaders may try.
-    """
+    """Return the condition for amphorae that one of the uploaders may try."""
     uploaders = list(uploaders)
     waiting = _waiting(number, _TABLE.c.uploader.in_(uploaders))
     return (waiting.with_only_columns(sa.func.count()).scalar_subquery() <

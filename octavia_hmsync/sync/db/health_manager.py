@@ -374,8 +374,7 @@ def get_outdated(engine, offline_after):
 
 
 def get_plugin_versions(engine, offline_after):
-    """Return releases of the plugin by host, of health managers that are up.
-    """
+    """Return the plugin's releases by host, of health managers that are up."""
     return {row.host: row.plugin_version for row in get_rows(engine)
             if _is_held(row, offline_after)}
 

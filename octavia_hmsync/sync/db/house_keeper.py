@@ -97,8 +97,7 @@ def get_key_digests(engine, max_age=None):
 
 @api.retry
 def age_future(engine, max_age):
-    """Make keepalives from the future lapse; see health_manager.age_future().
-    """
+    """Make keepalives from the future lapse, as health_manager does."""
     with engine.begin() as connection:
         connection.execute(
             sa.update(_TABLE)

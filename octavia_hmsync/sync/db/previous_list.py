@@ -172,8 +172,7 @@ def delete(connection, amphora_ids):
 
 
 def delete_needless(connection, amphora_ids):
-    """Delete the rows here, and the heartbeats, of amphorae that have adopted.
-    """
+    """Delete rows here, and heartbeats, of amphorae that have adopted."""
     for table in (_TABLE, models.Heartbeat.__table__):
         connection.execute(sa.delete(table).where(
             table.c.amphora_id.in_(amphora_ids),

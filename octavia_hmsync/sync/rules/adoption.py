@@ -139,8 +139,7 @@ def has_had_time(age: float, heartbeat_interval: float) -> bool:
 
 
 def time_for_round(length: int, heartbeat_interval: float) -> float:
-    """Return the seconds after an upload in which each address had its turn.
-    """
+    """Return the seconds after an upload until each address had its turn."""
     return (_INTERVALS_TO_ADOPT + length + 1) * heartbeat_interval
 
 

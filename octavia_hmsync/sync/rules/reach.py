@@ -100,8 +100,7 @@ def get_active(uploaders: abc.Iterable[Uploader],
 
 def get_blind(uploaders: abc.Iterable[Uploader],
               max_age: float) -> list[Uploader]:
-    """Return the suspect uploaders, if others that can reach amphorae are up.
-    """
+    """Return the suspect uploaders, if others that reach amphorae are up."""
     uploaders = list(uploaders)
     active = get_active(uploaders, max_age)
     return [u for u in uploaders if is_up(u, max_age) and u not in active]

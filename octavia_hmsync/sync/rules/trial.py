@@ -145,8 +145,7 @@ def _time_to_fall_silent(settings: timing.Settings) -> float:
 
 
 def has_fallen_silent(silence: float, settings: timing.Settings) -> bool:
-    """Tell whether an amphora was silent for longer than a good list allows.
-    """
+    """Tell whether an amphora was silent longer than a good list allows."""
     return silence > silence_limit(settings)
 
 
