@@ -75,7 +75,7 @@ class MariaDBServer(process.ChildProcess):
         """An administrator's connection."""
         return pymysql.connect(unix_socket=self.socket_path, user='root',
                                database=database, autocommit=True,
-                               connect_timeout=60)
+                               connect_timeout=60, ssl_disabled=True)
 
     def execute(self, *statements):
         with self.connect() as connection, connection.cursor() as cursor:
@@ -90,8 +90,11 @@ class MariaDBServer(process.ChildProcess):
         return True
 
     def url(self, database):
+        # The server has no TLS. PyMySQL is ready for it even so, and reads
+        # all authorities of the system for each connection, which takes 50 ms
+        # of a processor.
         return (f'mysql+pymysql://octavia:octavia@{self.address}:{self.port}/'
-                f'{database}?charset=utf8mb4')
+                f'{database}?charset=utf8mb4&ssl_disabled=true')
 
     def create_octavia_database(self, name):
         """Make a database with Octavia's newest schema and look-up rows."""
