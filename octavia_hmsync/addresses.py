@@ -92,11 +92,7 @@ def join_list(addresses: abc.Iterable[str]) -> str:
 
 
 def parse_networks(texts: abc.Iterable[str]) -> list[IPNetwork]:
-    """Read ``[hmsync] allowed_networks``.
-
-    :param texts: networks (CIDR).
-    :raises InvalidConfiguration: if a text is not a network.
-    """
+    """Read networks (CIDR), or raise InvalidConfiguration."""
     try:
         return [ipaddress.ip_network(text) for text in texts]
     except ValueError as e:

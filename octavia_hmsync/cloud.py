@@ -127,10 +127,7 @@ def reported(conf, action, service=NEUTRON):
 
 
 def read_mtu(mtu):
-    """Return the MTU of a network, bytes.
-
-    :param mtu: as shown by Neutron: 0 if its configuration sets no limit.
-    """
+    """Return a network's MTU from Neutron's, which may be 0: no limit."""
     return mtu or _ETHERNET_MTU
 
 

@@ -45,11 +45,7 @@ class Instance:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """A compute host.
-
-    :param is_enabled: whether it takes new instances.
-    :param is_up: whether its service gives signs of life.
-    """
+    """A host; is_enabled: for new instances; is_up: its service lives."""
 
     name: str
     zone: str | None = None
@@ -75,27 +71,17 @@ class Compute(typing.Protocol):
         """Return the ids of instances of a name, as far as known."""
 
     def get_hosts(self, host: str | None = None) -> dict[str, str]:
-        """Return {id of an instance: its host}, of Octavia's project.
-
-        :param host: instances of other hosts may be left out.
-        """
+        """Return {id of an instance: its host}; others may be left out."""
 
     def list_hosts(self) -> list[Host]:
         """Return all compute hosts."""
 
     def delete(self, compute_id: str) -> None:
-        """Delete an instance; a missing one is no error.
-
-        :raises CloudUnavailable, CloudRefused: if it may still exist.
-        """
+        """Delete an instance; a missing one is no error."""
 
 
 def connect(conf):
-    """Return the Compute of octavia.conf, without a request.
-
-    :raises CloudUnavailable: if the credentials, or the driver, cannot be
-                              used as they are.
-    """
+    """Return the Compute of octavia.conf, or raise CloudUnavailable."""
     name = conf.controller_worker.compute_driver
     if name == compat_compute.NOVA_DRIVER:
         return Nova(conf)

@@ -37,10 +37,7 @@ class Crew(typing.Generic[Key]):
 
     def begin(self, key: Key, target: abc.Callable[..., typing.Any],
               *args: typing.Any) -> None:
-        """Start a thread for a key that has none.
-
-        :param target: called with args; it raises nothing.
-        """
+        """Start a thread, whose target raises nothing, for a free key."""
         thread = threading.Thread(target=self._run, args=(key, target, *args),
                                   name=f'{self._name}-{key}', daemon=True)
         with self._lock:
@@ -59,10 +56,7 @@ class Crew(typing.Generic[Key]):
             self._on_end(result)
 
     def join(self, timeout: float) -> set[Key]:
-        """Wait for all threads to end.
-
-        :returns: the keys of those that have not ended.
-        """
+        """Wait for all threads; return the keys of those that still run."""
         deadline = time.monotonic() + timeout
         with self._lock:
             threads = list(self._threads.values())

@@ -52,11 +52,7 @@ class StrangeAnswer(HMSyncException):
 
 
 class AgentUnreachable(HMSyncException):
-    """No amphora agent gave a valid answer.
-
-    :param is_unanswered: whether nothing at all answered at its address, not
-                          even with a wrong certificate.
-    """
+    """No agent gave a valid answer; is_unanswered: nothing answered."""
 
     def __init__(self, message: str, is_unanswered: bool = False) -> None:
         super().__init__(message)
@@ -164,10 +160,7 @@ class InvalidDocument(HMSyncException):
 
 
 class VersionConflict(HMSyncException):
-    """A distributor has a newer document than the request.
-
-    :param in_force: the version that it has.
-    """
+    """A distributor has a newer document in force than the request."""
 
     def __init__(self, message: str, in_force: int) -> None:
         super().__init__(message)
@@ -199,10 +192,7 @@ class DistributorRejected(DistributorError):
 
 
 class DistributorRefused(DistributorError):
-    """It has a newer version than the request.
-
-    :param in_force: the version that it has.
-    """
+    """It has a newer version in force than the request."""
 
     def __init__(self, message: str, in_force: int) -> None:
         super().__init__(message)

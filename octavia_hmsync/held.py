@@ -94,10 +94,7 @@ class Held:
                              claims.is_unwanted(self.key))
 
     def require(self, is_held: bool) -> None:
-        """Take the result of a statement that needs the claim.
-
-        :raises Lost: if not, as check().
-        """
+        """Take a statement's result, which needs the claim, or raise Lost."""
         if not is_held:
             self._is_lost = True
             raise self.claims.lost(self.key)
@@ -150,11 +147,7 @@ class Claims:
 
     def claim(self, key: str, *args: typing.Any,
               is_deletion: bool = False) -> Held | None:
-        """Claim a row.
-
-        :param args: of the repository's claim(), behind the usual ones.
-        :returns: None if it has another owner.
-        """
+        """Claim a row, with args for the repository; None if not possible."""
         owner = self.make_owner()
         if not self.repository.claim(self.engine, key, owner, self.expiry,
                                      *args):
@@ -178,10 +171,7 @@ class Claims:
 
     @contextlib.contextmanager
     def held(self, key: str, patience: float = 0) -> abc.Iterator[Held]:
-        """Claim a row, as wait(), and release it in the end.
-
-        :raises Lost: if another owner keeps it; or what there is for that.
-        """
+        """Claim a row, as wait(), release it in the end, or raise Lost."""
         held = self.wait(key, patience)
         if held is None:
             raise self.lost(key)

@@ -51,10 +51,7 @@ class LiveOptions:
         self._thread.stop(timeout=1)
 
     def get(self, option):
-        """Return an option's value for a reader that comes too early.
-
-        :returns: a list, or None if none is known.
-        """
+        """Return an option's list for an early reader, None if not known."""
         if option not in self._options:
             return None
         if threading.current_thread().name != f'hmsync-{self._name}':
@@ -62,11 +59,7 @@ class LiveOptions:
         return self._values.get(option)
 
     def _read(self):
-        """Read the values from the database.
-
-        :returns: ({option: list}, what to add to the log line); None to
-                  change nothing.
-        """
+        """Return ({option: list}, a text for the log), None for no change."""
         raise NotImplementedError()
 
     def _look(self):

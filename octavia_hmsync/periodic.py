@@ -195,10 +195,7 @@ class PeriodicThread:
         return problem is None
 
     def _describe(self, error: Exception) -> str | None:
-        """Put an exception in one line; its traceback is logged if new.
-
-        :returns: None for an error that is due to the end of the service.
-        """
+        """Put an error in a line, log it if new; None at the service's end."""
         problem = describe(error)
         if isinstance(error, exceptions.HMSyncException):
             return problem

@@ -37,9 +37,6 @@ class Watch:
             self._engine.suspend()
 
     def finish(self) -> None:
-        """Raise what check() raised; call it after the engine has run.
-
-        :raises Exception: the error of check().
-        """
+        """Raise what check() raised; call it after the engine has run."""
         if self._error is not None:
             raise self._error

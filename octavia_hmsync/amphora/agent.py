@@ -104,10 +104,7 @@ class Agent:
                 f'who answers there') from None
 
     def get_haproxy(self, load_balancer_id):
-        """Return the haproxy configuration of a load balancer.
-
-        :returns: text, or None if it has none.
-        """
+        """Return a load balancer's haproxy configuration, or None."""
         return self._get_configuration(
             f'loadbalancer/{load_balancer_id}/haproxy')
 
@@ -142,10 +139,7 @@ class Agent:
             return ''
 
     def upload_file(self, path, content):
-        """Upload a file that goes beside the certificates.
-
-        :param content: text, which may be a secret.
-        """
+        """Upload a file, perhaps a secret, that goes beside certificates."""
         self._ask('PUT', path, content, 'application/octet-stream')
 
     def reload_haproxy(self, load_balancer_id):
@@ -153,10 +147,7 @@ class Agent:
         self._ask('PUT', f'loadbalancer/{load_balancer_id}/reload')
 
     def get_listeners(self):
-        """Return the listeners that it has been configured with.
-
-        :returns: {id of a listener: its status}.
-        """
+        """Return {id: status} of the listeners that it was given."""
         found = self._ask_json('listeners')
         if not (isinstance(found, list) and all(map(_is_listener, found))):
             raise exceptions.AgentRefused(
@@ -166,10 +157,7 @@ class Agent:
         return {each['uuid']: each['status'] for each in found}
 
     def get_interface(self, address):
-        """Return the interface that has an address.
-
-        :returns: the interface's name, None if no interface has it.
-        """
+        """Return the name of the interface that has an address, or None."""
         path = f'interface/{address}'
         status, text = self._ask('GET', path, allowed=(404,))
         if status == 404:
@@ -197,10 +185,7 @@ class Agent:
         return self.get_interface(address) is not None
 
     def configure(self, configuration):
-        """Replace the agent's own configuration.
-
-        :param configuration: text; it holds a secret.
-        """
+        """Replace the agent's own configuration, which holds a secret."""
         self._ask('PUT', 'config', configuration, 'application/octet-stream')
 
     def take_vip(self, interface):

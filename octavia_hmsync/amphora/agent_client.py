@@ -39,10 +39,7 @@ _TIME = '%Y-%m-%d %H:%M'
 
 @dataclasses.dataclass(frozen=True)
 class Upload:
-    """One configuration for one amphora.
-
-    :param body: the configuration file; it holds a secret.
-    """
+    """One configuration file, with a secret, for one amphora."""
 
     amphora_id: str
     lb_network_ip: str
@@ -95,10 +92,7 @@ def concurrency(conf):
 
 
 def create_context(conf):
-    """Make the TLS context for agents, with the certificates of octavia.conf.
-
-    :raises InvalidConfiguration: if the certificates cannot be used.
-    """
+    """Make the TLS context for agents, or raise InvalidConfiguration."""
     haproxy = conf.haproxy_amphora
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = getattr(
@@ -146,10 +140,7 @@ def get_validity(conf):
 
 
 class RestAgentClient:
-    """Speaks the amphora agent's REST API, version 1.0, itself.
-
-    :raises InvalidConfiguration: as create_client().
-    """
+    """Speaks the amphora agent's REST API, version 1.0, itself."""
 
     def __init__(self, conf):
         haproxy = conf.haproxy_amphora

@@ -22,10 +22,7 @@ _SIZE = re.compile(rb'(?:\r\n)?([0-9a-f]{1,6})[^\r\n]{0,99}\r\n',
 
 
 class AnswerReader:
-    """Takes one answer, piece by piece.
-
-    :param kept: how many bytes of the body to wait for.
-    """
+    """Takes an answer piece by piece, until ``kept`` bytes of its body."""
 
     def __init__(self, kept: int = _KEPT) -> None:
         self._kept = kept
@@ -37,10 +34,7 @@ class AnswerReader:
 
     @property
     def status(self) -> int:
-        """The status code.
-
-        :raises StrangeAnswer: if none has come.
-        """
+        """The status code; raises StrangeAnswer if none has come."""
         status = self._status
         if status is None:
             # The connection ended in the head, after the status.
@@ -58,11 +52,7 @@ class AnswerReader:
         return body.decode(errors='replace')
 
     def feed(self, data: bytes) -> bool:
-        """Take a piece.
-
-        :returns: True once nothing more is needed.
-        :raises StrangeAnswer: if this is no answer of an agent.
-        """
+        """Take a piece, or raise StrangeAnswer; return True at the end."""
         searched = max(0, len(self._data) - 3)
         self._data += data[:HEAD_LIMIT + self._kept]
         if self._status is None:

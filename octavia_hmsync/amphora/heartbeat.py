@@ -19,11 +19,7 @@ BADNESS = {'ERROR': 3, 'OFFLINE': 2, 'DRAINING': 1, 'DEGRADED': 1}
 
 @dataclasses.dataclass(frozen=True)
 class Heartbeat:
-    """One heartbeat of an amphora.
-
-    :param listeners: ids of the listeners that run there.
-    :param members: {id: operating_status}, as seen by that amphora.
-    """
+    """One heartbeat: ids of listeners, {id: operating_status} of members."""
 
     amphora_id: str
     listeners: frozenset[str]

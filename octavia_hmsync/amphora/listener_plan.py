@@ -31,10 +31,7 @@ def fetch_secrets(planner, listeners):
 
 
 def plan(planner, load_balancer, amphora, facts=compat_driver.ANY):
-    """Plan the requests that give an amphora all listeners.
-
-    :raises UnknownTemplate: if Octavia leaves a listener out.
-    """
+    """Plan the requests for all listeners, or raise UnknownTemplate."""
     requests = planner.plan('update_amphora_listeners', load_balancer,
                             amphora, facts=facts).get(amphora.id, [])
     check(load_balancer, load_balancer.listeners, requests)
@@ -42,10 +39,7 @@ def plan(planner, load_balancer, amphora, facts=compat_driver.ANY):
 
 
 def check(load_balancer, listeners, requests):
-    """Check that Octavia left no listener out, which it would only log.
-
-    :raises UnknownTemplate: if it did.
-    """
+    """Raise UnknownTemplate if Octavia left a listener out."""
     text = ''.join(request.body for request in requests
                    if request.path.endswith('/haproxy'))
     for listener in listeners:

@@ -20,11 +20,7 @@ def find_served(is_enabled: bool, enabled: Mapping[str, bool]) -> list[str]:
 
 def find_missing(amphora_id: str, expected: Iterable[str],
                  statuses: Mapping[str, str]) -> Iterator[str]:
-    """Yield the listeners that an amphora lacks or does not serve.
-
-    :param statuses: {id: status}, as reported by its agent.
-    :returns: in words.
-    """
+    """Yield in words which listeners an amphora lacks or does not serve."""
     for listener_id in expected:
         status = statuses.get(listener_id)
         if status != compat.ACTIVE:

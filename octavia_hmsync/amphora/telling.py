@@ -63,11 +63,7 @@ def tell(client, targets, seconds):
 
 
 def tell_one(client, amphora, plan, seconds, needs_facts=True):
-    """Send one amphora the requests that are planned for it.
-
-    :param plan, needs_facts: see Target.
-    :raises ClusterNotUpdated: with the reason, if it did not take all.
-    """
+    """Send an amphora the planned requests, or raise ClusterNotUpdated."""
     failures = tell(client, [Target(amphora.id, amphora.id,
                                     amphora.lb_network_ip, plan,
                                     needs_facts)], seconds)
@@ -121,11 +117,7 @@ class _Teller:
         self._planner = planner
 
     async def tell(self):
-        """Send the requests.
-
-        :raises AgentUnreachable, AgentRefused: if the agent fails.
-        :raises Exception: any error of the plan.
-        """
+        """Send the requests; raise what the plan or the agent raises."""
         if not self._target.lb_network_ip:
             raise exceptions.AgentUnreachable(
                 'has no address in the management network yet')

@@ -18,10 +18,7 @@ _NAME = 255
 
 
 def make(command, argv, reason):
-    """Return the order.New of this process.
-
-    :param argv: its other arguments, a list.
-    """
+    """Return the order.New of this process."""
     return order_repo.New(
         str(uuid.uuid4()), types.storable(command, _NAME),
         types.storable(shlex.join(argv), _LONGEST),

@@ -38,20 +38,14 @@ REPORTED_ERRORS = (exceptions.HMSyncException, *api.ERRORS, cfg.Error,
 
 
 def explain_passing(error):
-    """Put an error that may pass in one line; see progress.Watch.
-
-    :returns: None if it is none of the database.
-    """
+    """Put an error of the database in one line; return None for others."""
     if isinstance(error, REPORTED_ERRORS) and api.is_database_error(error):
         return describe(error)
     return None
 
 
 def describe(error):
-    """Put an error in one line.
-
-    :param error: one of REPORTED_ERRORS.
-    """
+    """Put one of REPORTED_ERRORS in one line."""
     if isinstance(error, exceptions.HMSyncException):
         return str(error)
     if api.is_database_error(error):
@@ -228,10 +222,7 @@ class ListCommand(DatabaseMixin, plain.Lister):
             self.read(conf, engine, parsed_args), parsed_args))
 
     def choose(self, parsed_args, rows):
-        """Return names and rows, without what --long alone shows.
-
-        :param rows: with all columns.
-        """
+        """Return names and rows, without columns for --long alone."""
         if self.LONG_COLUMNS and is_long(parsed_args, self.LONG_COLUMNS):
             return (*self.COLUMNS, *self.LONG_COLUMNS), rows
         return self.COLUMNS, [row[:len(self.COLUMNS)] for row in rows]

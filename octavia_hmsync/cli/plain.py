@@ -39,10 +39,7 @@ class ShowOne(Command, show.ShowOne):
 
 
 def positive_seconds(text):
-    """Read a time in seconds, for argparse.
-
-    :raises ArgumentTypeError: if it is not such a time.
-    """
+    """Read a time in seconds, or raise argparse's ArgumentTypeError."""
     try:
         value = float(text)
     except ValueError:
@@ -59,10 +56,7 @@ def seconds(text):
 
 
 def positive_number(text):
-    """Read a number above 0, for argparse.
-
-    :raises ArgumentTypeError: if it is not such a number.
-    """
+    """Read a number above 0, or raise argparse's ArgumentTypeError."""
     if not text.isdecimal() or not 0 < int(text) <= _LONGEST:
         raise argparse.ArgumentTypeError(
             f'{text!r} is not a number above 0 and up to {_LONGEST}')
@@ -108,11 +102,7 @@ def add_paging(parser, metavar, limit=None):
 
 
 def take_page(rows, parsed_args):
-    """Return the rows behind --marker, and no more than --limit.
-
-    :param rows: all rows; their first column tells them apart.
-    :raises NotPossible: if none is that of --marker.
-    """
+    """Return the rows behind --marker, up to --limit, or raise NotPossible."""
     marker = parsed_args.marker
     if marker is not None:
         places = [place for place, row in enumerate(rows)

@@ -91,10 +91,7 @@ def describe_time(seconds):
 
 
 def name_some(lines, number, where):
-    """Return the first lines, and one that tells how many there are beside.
-
-    :param number: how many there are in all.
-    """
+    """Return the first lines, and how many of all there are beside."""
     shown = list(lines)[:NAMED]
     if number > len(shown):
         shown.append(f'and {number - len(shown)} more: see "{where}".')
@@ -108,10 +105,7 @@ class Rates:
         self._seen = collections.defaultdict(collections.deque)
 
     def note(self, now, name, done):
-        """Record how many are done.
-
-        :returns: how many per second lately, 0.0 until that is known.
-        """
+        """Record how many are done; return how many per second, or 0.0."""
         seen = self._seen[name]
         seen.append((now, done))
         while len(seen) > 2 and now - seen[1][0] >= _RATE_PERIOD:

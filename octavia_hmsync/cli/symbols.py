@@ -21,11 +21,7 @@ _NEEDED = ('__init__', 'heartbeats')
 
 
 def check():
-    """Check that compat can be imported.
-
-    :raises WrongOctavia: if Octavia lacks names that compat imports.
-    :raises BrokenOctavia: if Octavia itself cannot be imported.
-    """
+    """Raise WrongOctavia or BrokenOctavia if compat cannot be imported."""
     if not util.find_spec('octavia'):
         raise exceptions.BrokenOctavia(
             'Octavia is not installed in this environment: install '
@@ -48,11 +44,7 @@ def check():
 
 
 def find_problems():
-    """Look for every name of Octavia that services need.
-
-    :returns: (missing names, in order; {module that cannot be imported:
-              reason}).
-    """
+    """Return (names that Octavia lacks, {module: why its import fails})."""
     found = [_find(subject) for subject in _NEEDED]
     return (sorted({name for missing, _broken in found for name in missing}),
             {name: reason for _missing, broken in found

@@ -32,10 +32,7 @@ _LATEST = 1
 
 
 class Process:
-    """Runs until it is told to end.
-
-    :raises DatabaseUnavailable: if the database URL cannot be used.
-    """
+    """Runs until told to end; making it may raise DatabaseUnavailable."""
 
     def __init__(self, conf):
         self._clusters = cluster_threads.ClusterThreads(
@@ -67,10 +64,7 @@ def _read_anew(conf):
 
 
 def main() -> int:
-    """Look after clusters until it is told to end.
-
-    :returns: an exit code; 2 if it cannot begin because of its configuration.
-    """
+    """Look after clusters; return 2 if the configuration forbids to begin."""
     try:
         service.prepare(PROG, sys.argv[1:])
         conf = compat.CONF

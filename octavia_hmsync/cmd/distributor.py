@@ -14,10 +14,7 @@ _USAGE = 2
 
 
 def main() -> int:
-    """Serve until it is told to end.
-
-    :returns: an exit code; 2 if it cannot begin because of its configuration.
-    """
+    """Serve until told to end; return 2 if the configuration is wrong."""
     try:
         conf = distributor_conf.parse(sys.argv[1:])
         logging.setup(conf, distributor_conf.PROG)

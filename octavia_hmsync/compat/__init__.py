@@ -280,11 +280,7 @@ def service_name():
 
 
 def is_other_service():
-    """Tell whether the plugin does nothing in this process.
-
-    :returns: True in octavia-api, also under a WSGI server, and in
-              octavia-driver-agent.
-    """
+    """Tell whether this is octavia-api (or WSGI), or octavia-driver-agent."""
     return any(module in sys.modules for module in OTHER_SERVICE_MODULES)
 
 
@@ -297,10 +293,7 @@ def get_agent_template_path():
 
 
 def load_configuration(args):
-    """Parse octavia.conf the way Octavia's own commands do.
-
-    :param args: ``--config-file`` and ``--config-dir`` arguments.
-    """
+    """Parse octavia.conf as Octavia does, from --config-file or -dir."""
     from octavia.common import config as octavia_config
 
     octavia_config.register_cli_opts()
@@ -328,22 +321,14 @@ def load_neutron_auth():
 
 
 def load_amphora_driver(name):
-    """Load an amphora driver.
-
-    :param name: an entry point of ``octavia.amphora.drivers``.
-    :returns: a new instance; one is never shared between threads.
-    """
+    """Make an amphora driver by entry point; threads never share one."""
     return stevedore_driver.DriverManager(
         namespace='octavia.amphora.drivers', name=name,
         invoke_on_load=True).driver
 
 
 def load_image_driver(name):
-    """Load an image driver, which finds the image of a tag.
-
-    :param name: an entry point of ``octavia.image.drivers``.
-    :returns: an object with ``get_image_id_by_tag(tag, owner)``.
-    """
+    """Load an image driver by entry point, for get_image_id_by_tag()."""
     return stevedore_driver.DriverManager(
         namespace='octavia.image.drivers', name=name,
         invoke_on_load=True).driver

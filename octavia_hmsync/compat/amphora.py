@@ -69,10 +69,7 @@ def load_compute_driver():
 
 
 def get_load_balancer(load_balancer_id):
-    """Return Octavia's data model of a load balancer, with its children.
-
-    :returns: octavia.common.data_models.LoadBalancer, or None.
-    """
+    """Return Octavia's LoadBalancer data model with its children, or None."""
     session = db_api.get_session()
     with session.begin():
         return repositories.LoadBalancerRepository().get(
@@ -160,10 +157,7 @@ def make_build_flow(load_balancer, role):
 
 
 def read_network_config(load_balancer, amphora, network_driver):
-    """Ask Neutron how an amphora of a pair is plugged in.
-
-    :returns: a dict, for render_keepalived().
-    """
+    """Ask Neutron how an amphora is plugged in, for render_keepalived()."""
     return network_driver.get_network_configs(load_balancer, amphora)[
         amphora.id].to_dict(recurse=True)
 

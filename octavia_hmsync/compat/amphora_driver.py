@@ -25,11 +25,7 @@ _API_VERSION = '1.0'
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What an agent reports of its amphora, as the driver needs it.
-
-    :param info: the answer to ``GET info``.
-    :param details: the answer to ``GET details``.
-    """
+    """An agent's answers to ``GET info`` and ``GET details``."""
 
     info: dict
     details: dict

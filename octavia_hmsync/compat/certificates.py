@@ -7,11 +7,7 @@ from stevedore import driver as stevedore_driver
 
 
 def load_manager(name):
-    """Load a certificate manager.
-
-    :param name: an entry point of ``octavia.cert_manager``.
-    :returns: the manager, for fetch_certificate() and fetch_secret().
-    """
+    """Load a certificate manager by entry point, for the functions below."""
     return stevedore_driver.DriverManager(
         namespace='octavia.cert_manager', name=name,
         invoke_on_load=True).driver

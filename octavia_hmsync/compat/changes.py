@@ -150,10 +150,7 @@ _DRIVERS = (
 
 
 def find_of_replace():
-    """Check the calls of mode replace.
-
-    :returns: a list of problems, in words.
-    """
+    """Check the calls of mode replace; return problems, in words."""
     return [*_find_constants(_CONSTANTS_OF_REPLACE),
             *_find(_REPLACE + _BOTH + _LISTENERS), *_find_in_drivers()]
 

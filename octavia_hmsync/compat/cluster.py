@@ -35,11 +35,7 @@ VIP = constants.VIP
 
 
 def make_server(topic, endpoint):
-    """Make an RPC server beside Octavia's own, on its connection.
-
-    :param endpoint: the object that answers, with its own target.
-    :returns: an oslo.messaging server, not yet started.
-    """
+    """Make an RPC server, not yet started, on the connection of Octavia's."""
     return rpc.get_server(
         oslo_messaging.Target(topic=topic, server=CONF.host, fanout=False),
         [endpoint], access_policy=dispatcher.DefaultRPCAccessPolicy)
@@ -89,10 +85,7 @@ def take_amphora_failovers(take):
 
 
 def run(flow, store):
-    """Run a flow in this process, to its end.
-
-    :raises Exception: any error of its tasks; the flow is reverted then.
-    """
+    """Run a flow here to its end; on a task's error it is reverted."""
     engines.load(flow, store=store).run()
 
 
@@ -281,10 +274,7 @@ def make_deletion_flow(load_balancer, listeners, pools):
 
 
 def describe_children(load_balancer):
-    """Return the listeners and pools of a load balancer for its deletion.
-
-    :returns: two lists of dicts.
-    """
+    """Return the listeners and the pools, as dicts, for a deletion."""
     from octavia.controller.worker.v2.flows import flow_utils
 
     return (flow_utils.get_listeners_on_lb(load_balancer, True),

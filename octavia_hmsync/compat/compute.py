@@ -33,8 +33,5 @@ def load_driver(name):
 
 
 def load_auth():
-    """Load the credentials that Octavia has for Nova.
-
-    :returns: a keystoneauth1 plugin for authentication.
-    """
+    """Load Octavia's credentials for Nova, a plugin of keystoneauth1."""
     return keystone.KeystoneSession().get_auth()

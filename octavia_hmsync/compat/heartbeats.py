@@ -47,10 +47,7 @@ def find_message():
 
 
 def why_not():
-    """Tell why messages of the installed Octavia cannot be read.
-
-    :returns: in words, None if they can.
-    """
+    """Return why messages of the installed Octavia cannot be read, or None."""
     try:
         function = getattr(importlib.import_module(_MODULE), _FUNCTION)
     except (ImportError, AttributeError):

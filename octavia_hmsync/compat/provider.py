@@ -87,10 +87,7 @@ def get_routed_subnets(network_driver, network_id, owners=None):
 
 
 def get_subnets_with_gateway(network_driver, network_id):
-    """Return the ids of subnets whose router has an external gateway.
-
-    :returns: a set; empty if the driver cannot tell.
-    """
+    """Return ids of subnets whose router has an external gateway, if known."""
     api = getattr(network_driver, 'network_proxy', None)
     if api is None:
         return set()
@@ -152,8 +149,5 @@ def load_network_driver():
 
 
 def begin():
-    """Begin a transaction on Octavia's own connections.
-
-    :returns: a context manager with the session.
-    """
+    """Begin a transaction, with its session, on Octavia's connections."""
     return db_api.session().begin()

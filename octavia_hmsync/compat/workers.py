@@ -43,10 +43,7 @@ class Workers:
             transport.cleanup()
 
     def connect(self):
-        """Connect to the message broker.
-
-        :raises Exception: any error of the messaging library.
-        """
+        """Connect to the message broker; errors of the library are raised."""
         # The library has no other call that tests the connection.
         self._client.prepare(topic=_NOBODY, retry=_TRIES).cast({}, 'connect')
 

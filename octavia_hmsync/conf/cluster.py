@@ -251,11 +251,7 @@ OPTS = (_distributor_opts + _instance_opts + _size_opts +
 
 @dataclasses.dataclass(frozen=True)
 class Distributor:
-    """A process on a network node.
-
-    :param name: of the node, as Neutron knows it.
-    :param url: https://HOST:PORT.
-    """
+    """A distributor: its node's name in Neutron, and https://HOST:PORT."""
 
     name: str
     url: str
@@ -316,18 +312,12 @@ def make_url(host: str, port: int | None = None) -> str:
 
 
 def get_distributors(conf: cfg.ConfigOpts) -> tuple[Distributor, ...]:
-    """Return the distributors of the option.
-
-    :raises InvalidConfiguration: naming the text that cannot be used.
-    """
+    """Return the distributors, or raise InvalidConfiguration."""
     return parse_distributors(conf[GROUP].distributors)
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Check all options, and how they fit together.
-
-    :raises InvalidConfiguration: naming the option and what to do.
-    """
+    """Check how the options fit together, or raise InvalidConfiguration."""
     get_distributors(conf)
     opts = conf[GROUP]
     for smaller, larger in (('min_size', 'desired_size'),

@@ -117,10 +117,7 @@ OPTS = _service_opts + _replace_opts + _rollout_opts + _history_opts
 
 
 def check(conf):
-    """Check the options, without a request.
-
-    :raises InvalidConfiguration: naming the option and what to do.
-    """
+    """Check the options, without a request, or raise InvalidConfiguration."""
     try:
         windows.parse(conf[GROUP].rollout_windows)
     except exceptions.NotPossible as e:

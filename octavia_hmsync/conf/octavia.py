@@ -21,11 +21,7 @@ OPTS = {
 
 
 def load(args):
-    """Parse octavia.conf from where Octavia's own commands find it.
-
-    :param args: ``--config-file`` and ``--config-dir`` arguments.
-    :returns: an oslo.config object of its own.
-    """
+    """Parse octavia.conf from where Octavia's own commands find it."""
     conf = cfg.ConfigOpts()
     for group, opts in OPTS.items():
         conf.register_opts(opts, group)

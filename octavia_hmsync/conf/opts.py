@@ -127,11 +127,7 @@ def neutralize_all(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def check(conf, *modules):
-    """Check options, without a request to another service.
-
-    :param modules: of ALL; by default all of them.
-    :raises InvalidConfiguration: naming the option and what to do.
-    """
+    """Check modules (default ALL), or raise InvalidConfiguration."""
     for module in modules or ALL:
         problem = neutralize(conf, module.GROUP, module.OPTS)
         if problem:

@@ -48,10 +48,7 @@ def name_connection(database: str) -> str:
 
 
 def read(conf: cfg.ConfigOpts, database: str) -> Database:
-    """Return the Database that the files of a configuration have.
-
-    :param database: NORTHBOUND or SOUTHBOUND.
-    """
+    """Return the Database, NORTHBOUND or SOUTHBOUND, of a configuration."""
     option = _CONNECTION.format(database)
     if GROUP in conf and option in conf[GROUP]:
         group = conf[GROUP]

@@ -301,10 +301,7 @@ def _longest_batch(opts):
 
 
 def hold_max(conf):
-    """Return ``failover_hold_max``, its default where it is not set.
-
-    :returns: seconds; 0 switches the guard off.
-    """
+    """Return ``failover_hold_max`` or its default; 0: no guard."""
     value = conf[GROUP].failover_hold_max
     if value is None:
         return max(_HOLD_MAX, _shortest_hold(conf))
@@ -319,10 +316,7 @@ def _shortest_hold(conf):
 
 
 def check(conf):
-    """Check the options that depend on each other.
-
-    :raises InvalidConfiguration: naming the option and what to do.
-    """
+    """Raise InvalidConfiguration if options contradict each other."""
     opts = conf[GROUP]
     if opts['offline_after'] < 2 * opts['keepalive_interval']:
         raise exceptions.InvalidConfiguration(

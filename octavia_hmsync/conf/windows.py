@@ -25,22 +25,14 @@ _WINDOW = re.compile(r'(?:(?P<days>[a-z][a-z,\s-]*?)\s+)?'
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """A time span in each week.
-
-    :param begin: minute of the week in which it opens, from Monday 00:00.
-    :param minutes: its length.
-    """
+    """A time span in each week, in minutes from Monday 00:00."""
 
     begin: int
     minutes: int
 
 
 def parse(text: str) -> tuple[Window, ...]:
-    """Read windows.
-
-    :returns: windows, by day; none for an empty text, which means always.
-    :raises NotPossible: naming what cannot be read.
-    """
+    """Read windows (none: always), by day, or raise NotPossible."""
     windows = []
     for part in text.split(';') if text.strip() else ():
         windows += _parse_one(part.strip())
@@ -103,10 +95,7 @@ def _minute_of(now: datetime.datetime) -> float:
 
 
 def is_open(windows: tuple[Window, ...], now: datetime.datetime) -> bool:
-    """Tell whether a replacement may begin.
-
-    :param windows: none for always.
-    """
+    """Tell whether a replacement may begin; without windows always."""
     minute = _minute_of(now)
     return not windows or any(
         (minute - window.begin) % _WEEK < window.minutes

@@ -103,20 +103,14 @@ class Claims:
 
     def change(self, connection: sa.Connection, key: str, owner: str,
                **values: Any) -> bool:
-        """Change a row that an owner has claimed.
-
-        :returns: False if it has another owner.
-        """
+        """Change a claimed row; False if it has another owner."""
         return connection.execute(
             sa.update(self._table).where(self.is_of(key, owner))
             .values(**values)).rowcount == 1
 
     def delete(self, connection: sa.Connection, key: str, owner: str,
                *conditions: Any) -> bool:
-        """Delete a row that an owner has claimed.
-
-        :returns: False if it has another owner.
-        """
+        """Delete a claimed row; False if it has another owner."""
         return connection.execute(
             sa.delete(self._table).where(self.is_of(key, owner), *conditions)
         ).rowcount == 1
@@ -126,10 +120,7 @@ class Claims:
     @api.retry
     def claim(self, engine: sa.Engine, key: str, owner: str,
               expiry: int) -> bool:
-        """Claim a row that has no owner.
-
-        :returns: False if it has another owner, or it is gone.
-        """
+        """Claim a row; False if it has another owner, or is gone."""
         with engine.begin() as connection:
             if self.take(connection, key, owner, expiry):
                 return True
@@ -152,10 +143,7 @@ class Claims:
 
     @api.retry
     def release(self, engine: sa.Engine, key: str, owner: str) -> bool:
-        """Release a claim: the next owner goes on from there.
-
-        :returns: False if it has another owner, or it is gone.
-        """
+        """Release a claim; False if it has another owner, or is gone."""
         with engine.begin() as connection:
             if self._made is not None and self.delete(
                     connection, key, owner, self._made.is_(None)):

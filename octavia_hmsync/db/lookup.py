@@ -52,10 +52,7 @@ def find_others(connection):
 
 
 def remove(engine):
-    """Delete the plugin's own rows that are not in use.
-
-    :returns: its rows that stay, as texts.
-    """
+    """Delete the plugin's unused rows; return the others, as texts."""
     kept = []
     with engine.connect() as connection:
         rows = list(_read(connection))

@@ -34,10 +34,7 @@ class News:
 
 
 def add(connection, kind, **body):
-    """Record an event of this transaction.
-
-    :param body: the facts; plain values, and times.
-    """
+    """Record an event of this transaction; body: plain values, and times."""
     connection.execute(sa.insert(_TABLE).values(
         kind=kind, created_at=types.utcnow(), body=json.dumps(
             body, default=lambda time: time.isoformat(timespec='seconds'))))

@@ -73,10 +73,7 @@ def set_gone(engine, amphora_id):
 
 
 def get_unfinished(engine, load_balancer_id):
-    """Return the ids of amphorae that were begun and have no instance.
-
-    :param load_balancer_id: whose; locked, so that nobody else builds any.
-    """
+    """Return ids of a locked load balancer's amphorae without instance."""
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_AMPHORA.c.id)

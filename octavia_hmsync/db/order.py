@@ -47,11 +47,7 @@ class New:
 
 @dataclasses.dataclass(frozen=True)
 class Order(New):
-    """A row; times by the database's clock, UTC.
-
-    :param state: GIVEN, DONE or FAILED.
-    :param finished_at: None while it is GIVEN.
-    """
+    """A row; state is GIVEN (finished_at is None), DONE or FAILED."""
 
     state: str
     error: str | None
@@ -69,10 +65,7 @@ def _read(engine, statement):
 
 
 def get_page(engine, marker=None, limit=None):
-    """Return Orders, the newest first.
-
-    :param marker: only those behind the order with this id.
-    """
+    """Return Orders, the newest first, behind that of the marker."""
     statement = sa.select(_TABLE).order_by(
         _TABLE.c.created_at.desc(), _TABLE.c.id.desc()).limit(limit)
     if marker is not None:
@@ -131,10 +124,7 @@ def _tell(connection, order_id):
 
 @api.retry
 def delete_old(engine, seconds):
-    """Delete orders that were given longer ago.
-
-    :returns: how many.
-    """
+    """Delete orders that were given longer ago; return how many."""
     with engine.begin() as connection:
         return connection.execute(sa.delete(_TABLE).where(
             _TABLE.c.created_at < types.utcnow_plus(-seconds))).rowcount

@@ -53,10 +53,7 @@ def current(connection):
 
 
 def history():
-    """Return all revisions that this release knows, oldest first.
-
-    :returns: a list of (revision, description).
-    """
+    """Return (revision, description) of all known ones, oldest first."""
     return _scripts().get_history(MIGRATION_PATH)
 
 
@@ -85,10 +82,7 @@ def check(connection):
 
 
 def check_octavia(connection):
-    """Check that the database is Octavia's.
-
-    :raises NotOctavia: if it lacks a table of Octavia that the plugin reads.
-    """
+    """Raise NotOctavia if the database lacks a table of Octavia."""
     inspector = sa.inspect(connection)
     missing = [table.name for table in compat.TABLES
                if not inspector.has_table(table.name)]
@@ -105,11 +99,7 @@ def check_octavia(connection):
 
 @contextlib.contextmanager
 def upgrade_lock(connection):
-    """Keep other upgrades from changing the tables.
-
-    :param connection: to be used inside.
-    :raises DatabaseUnavailable: if another upgrade does not end.
-    """
+    """Keep other upgrades away, or raise DatabaseUnavailable."""
     # Two controllers may start the upgrade at once; MySQL has no
     # transactional DDL, so the second has to wait for the first.
     if connection.dialect.name != 'mysql':

@@ -15,11 +15,7 @@ from octavia_hmsync import exceptions
 
 
 def make_config(path, connection=None):
-    """Return the configuration for alembic's commands.
-
-    :param path: the directory of the migrations.
-    :param connection: for commands that need one.
-    """
+    """Return alembic's configuration for the migrations in a directory."""
     config = alembic_config.Config()
     config.set_main_option('script_location', str(path))
     config.attributes['connection'] = connection
@@ -27,20 +23,14 @@ def make_config(path, connection=None):
 
 
 def get_history(path):
-    """Return all revisions, oldest first.
-
-    :returns: a list of (revision, description).
-    """
+    """Return (revision, description) of all revisions, oldest first."""
     scripts = script.ScriptDirectory.from_config(make_config(path))
     return [(r.revision, r.doc) for r in
             reversed(list(scripts.walk_revisions()))]
 
 
 def upgrade(path, connection):
-    """Run the migrations that the database lacks.
-
-    :raises HMSyncException: if alembic fails.
-    """
+    """Run the missing migrations; raise HMSyncException if alembic fails."""
     try:
         command.upgrade(make_config(path, connection), 'head')
     except alembic_util.CommandError as e:

@@ -51,10 +51,7 @@ def _sqlite_utcnow(element, compiler, **kwargs):
 
 
 class utcnow_plus(functions.FunctionElement):
-    """The database server's time plus some seconds.
-
-    :param seconds: a number, or an SQL expression; may be negative.
-    """
+    """The server's time plus seconds, a number or an SQL expression."""
 
     type = sa.DateTime()
     inherit_cache = True

@@ -42,11 +42,7 @@ class Kind(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Cause:
-    """Why amphorae are replaced.
-
-    :param value: the host, the zone, the flavor of Octavia, the network or
-                  the time; None for the image.
-    """
+    """Why amphorae are replaced; value is None for the image."""
 
     kind: Kind = Kind.IMAGE
     value: str | None = None
@@ -115,10 +111,7 @@ def is_selected(cause: Cause, amphora: outdated.Amphora,
 
 @dataclasses.dataclass(frozen=True)
 class Only:
-    """The load balancers that a rollout is for; None stands for any.
-
-    :param tag: with this tag of their owner.
-    """
+    """A rollout's load balancers, perhaps by their owner's tag; None: any."""
 
     project_id: str | None = None
     tag: str | None = None
@@ -140,10 +133,7 @@ class Only:
 
     def holds(self, load_balancer: outdated.LoadBalancer,
               tagged: Collection[str]) -> bool:
-        """Tell whether a load balancer is one of them.
-
-        :param tagged: ids of the load balancers that have the tag.
-        """
+        """Tell whether a load balancer is one of them, or has the tag."""
         return (self.project_id in (None, load_balancer.project_id) and
                 (self.tag is None or load_balancer.id in tagged) and
                 (self.load_balancer_ids is None or

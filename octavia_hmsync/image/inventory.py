@@ -40,10 +40,7 @@ class Inventory:
             providers=inventory_repo.PROVIDERS), after, limit, with_places)
 
     def get(self, load_balancer_id):
-        """Return one load balancer of any provider.
-
-        :returns: a LoadBalancer, or None if it does not exist or is deleted.
-        """
+        """Return one LoadBalancer of any provider, or None."""
         found = self._read(inventory_repo.Wanted(load_balancer_id),
                            with_places=True)
         return found[0] if found else None

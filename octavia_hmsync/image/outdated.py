@@ -149,11 +149,7 @@ def judge(load_balancer: LoadBalancer,
 
 def get_blocks(load_balancer: LoadBalancer,
                target_image_id: str | None) -> tuple[Blocked, ...]:
-    """Tell what blocks a replacement.
-
-    :returns: in the order in which an operator would look at it; empty if
-              nothing in the database blocks it.
-    """
+    """Tell what blocks a replacement, in the order of an operator's look."""
     if not is_of_amphorae(load_balancer):
         return (Blocked.OTHER_PROVIDER,)
     blocks = []
@@ -206,11 +202,7 @@ def has_cluster(load_balancer: LoadBalancer) -> bool:
 
 
 class Exclusions:
-    """The exclusions, prepared for many load balancers.
-
-    :param tagged: {id of a load balancer: its tags}, of load balancers that
-                   are excluded by tag.
-    """
+    """Exclusions, for many load balancers; tagged: {excluded id: its tags}."""
 
     def __init__(self, exclusions: Iterable[exclusion_repo.Exclusion],
                  tagged: Mapping[str, Iterable[str]]):

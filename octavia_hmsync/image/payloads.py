@@ -10,10 +10,7 @@ from octavia_hmsync.sync import payloads
 
 @payloads.event('image_rollout.started', version='1.1')
 class ImageRolloutStarted(payloads.Payload):
-    """An operator has started a rollout of the newest images.
-
-    :param undo_of: the id of the rollout that it undoes, or None.
-    """
+    """An operator has started a rollout, perhaps to undo another one."""
 
     rollout_id: str
     mode: str
@@ -23,10 +20,7 @@ class ImageRolloutStarted(payloads.Payload):
 
 @dataclasses.dataclass(frozen=True)
 class _ImageRollout(payloads.Payload):
-    """A rollout has a new state.
-
-    :param running: how many run; they end whatever the state of the rollout.
-    """
+    """A rollout has a new state; running ones end whatever it is."""
 
     rollout_id: str
     mode: str

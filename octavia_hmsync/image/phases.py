@@ -97,10 +97,7 @@ def after_death(phase: str | None) -> Next:
 
 
 def is_begun(phase: str | None) -> bool:
-    """Tell whether there is work under way that must be completed.
-
-    :param phase: from the row; a phase of a newer release counts as begun.
-    """
+    """Tell whether work is to be completed; so in an unknown phase."""
     return phase not in (None, Phase.LOCK)
 
 

@@ -39,11 +39,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Route:
-    """Probes the agents when there is reason to doubt the route.
-
-    :param probe: called with a list of lb_network_ip; tells whether one of
-                  them can be reached.
-    """
+    """Probes agents in doubt; probe() tells if one of a list is reached."""
 
     def __init__(self, conf, engine, probe=None, clock=time.monotonic):
         self._conf = conf
@@ -132,12 +128,7 @@ class Replacer:
         return self._conf[image_conf.GROUP]
 
     def run_once(self):
-        """Begin the replacements that are due.
-
-        :raises DBError: if the database cannot be used.
-        :raises CloudUnavailable: if a rollout runs, and the image service
-                                  gives no answer.
-        """
+        """Begin the due replacements; raise DBError or CloudUnavailable."""
         rollout = self._rollouts.watch()
         room = self._options.replacements_at_once - len(
             self._crew.keys())

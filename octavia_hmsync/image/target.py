@@ -18,11 +18,7 @@ from octavia_hmsync import exceptions
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """The newest image of a tag.
-
-    :param image_id: None if no active image has the tag.
-    :param problem: why there is none, and what to do.
-    """
+    """The newest image of a tag, or a problem that says what to do."""
 
     image_id: str | None
     problem: str | None = None
@@ -43,11 +39,7 @@ class ImageNeeds:
 
 
 def get_tag(flavor_data, default):
-    """Return the tag that a flavor asks for.
-
-    :param flavor_data: JSON of its profile; None without a flavor.
-    :returns: a tag; None if the flavor cannot be read.
-    """
+    """Return the tag in a flavor's JSON, or the default; None: unreadable."""
     return get_from_flavor(flavor_data, compat.AMP_IMAGE_TAG, default)
 
 
@@ -77,11 +69,7 @@ class Targets:
         self._error: exceptions.CloudUnavailable | None = None
 
     def get(self, tag):
-        """Return the target of a tag.
-
-        :param tag: None for a flavor that cannot be read.
-        :raises CloudUnavailable: if the image service gives no answer.
-        """
+        """Return a tag's target, or raise CloudUnavailable."""
         if tag is None:
             return Target(None, 'Its flavor cannot be read: see "openstack '
                                 'loadbalancer flavorprofile show".')
@@ -97,11 +85,7 @@ class Targets:
         return self._known[tag]
 
     def get_needs(self, image_id):
-        """Return what an image needs of an instance.
-
-        :returns: ImageNeeds; None if the image driver does not tell.
-        :raises CloudUnavailable: if the image service gives no answer.
-        """
+        """Return its ImageNeeds or None, or raise CloudUnavailable."""
         if image_id not in self._needs:
             if self._error is not None:
                 raise self._error

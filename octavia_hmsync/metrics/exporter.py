@@ -161,10 +161,7 @@ class _Handler(prometheus_client.MetricsHandler):
 
 
 class _Server(http.server.ThreadingHTTPServer):
-    """Serves few connections at once, in a thread each.
-
-    :raises OSError: if it cannot bind to the address.
-    """
+    """Serves few connections in a thread each; OSError if it cannot bind."""
 
     timeout = _TICK
 

@@ -24,10 +24,7 @@ _SECONDS = (.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
 
 
 class Instruments:
-    """What both services count, in a separate registry.
-
-    :param service: health_manager or house_keeping.
-    """
+    """What both services, health_manager and house_keeping, count."""
 
     def __init__(self, service):
         self.registry = prometheus_client.CollectorRegistry()
@@ -37,11 +34,7 @@ class Instruments:
                 service, version.version_string()).set(1)
 
     def watch(self, threads):
-        """Measure periodic threads.
-
-        :param threads: with ``name``, ``succeeded_at`` and ``failures``, see
-                        periodic.PeriodicThread.
-        """
+        """Measure periodic threads, such as periodic.PeriodicThread."""
         self.registry.register(_ThreadCollector(threads))
 
 
@@ -116,17 +109,11 @@ class HouseKeepingInstruments(Instruments):
         self._uploads_of[answer.result].observe(seconds)
 
     def on_decision(self, decision):
-        """Count a look at the membership.
-
-        :param decision: PUBLISHED, UNCHANGED, HELD or LOST_RACE.
-        """
+        """Count a look, PUBLISHED, UNCHANGED, HELD or LOST_RACE."""
         self._decisions.labels(decision).inc()
 
     def on_distributors(self, full):
-        """Set which distributors are full.
-
-        :param full: {name of a distributor: whether it is full}.
-        """
+        """Set {name of a distributor: whether it is full}."""
         self._full.clear()
         for name, is_full in full.items():
             self._full.labels(name).set(is_full)

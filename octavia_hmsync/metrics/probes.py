@@ -46,11 +46,7 @@ def find_ended(threads):
 
 
 def find_overdue(threads, interval, now=time.time):
-    """Return a reason for each thread that has not done its work lately.
-
-    :param now: called without arguments for the time, by the clock of
-                ``succeeded_at``.
-    """
+    """Return a reason for each thread whose succeeded_at is too long ago."""
     limit = 3 * interval + _GRACE
     reasons = []
     for thread in threads:

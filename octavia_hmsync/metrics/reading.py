@@ -19,19 +19,12 @@ _PAUSE = 12
 
 
 def gauge(name, text, value=None):
-    """Make a metric without labels.
-
-    :param name: without the prefix.
-    :param value: a number, None if there is none now.
-    """
+    """Make a metric without labels, or without a value for None."""
     return core.GaugeMetricFamily(PREFIX + name, text, value=value)
 
 
 def gauge_by(label, name, text, values):
-    """Make a metric with one label.
-
-    :param values: {value of the label: number}.
-    """
+    """Make a metric with one label, from {value of the label: number}."""
     family = core.GaugeMetricFamily(PREFIX + name, text, labels=[label])
     for key, value in values.items():
         family.add_metric([key], value)
@@ -39,10 +32,7 @@ def gauge_by(label, name, text, values):
 
 
 class DatabaseReading:
-    """A collector of the metrics that run_once() has read.
-
-    :param read: called without arguments, returns a list of metrics.
-    """
+    """A collector of the metrics that read() has returned to run_once()."""
 
     def __init__(self, read, interval, clock=time.monotonic):
         self._read = read
@@ -52,10 +42,7 @@ class DatabaseReading:
         self._last: tuple[list, float, float] | None = None
 
     def run_once(self):
-        """Read the metrics.
-
-        :raises Exception: any error of the reading.
-        """
+        """Read the metrics; any error is raised."""
         begun = self._clock()
         try:
             metrics = self._read()

@@ -18,20 +18,14 @@ OPTIONS = (_NETWORKS, _SECURITY_GROUPS)
 
 
 def option_values(network_id, security_group_id):
-    """Return the options of ``[controller_worker]`` for a network.
-
-    :returns: {option: list}.
-    """
+    """Return {option: list} of ``[controller_worker]`` for a network."""
     return {_NETWORKS: [network_id] if network_id else [],
             _SECURITY_GROUPS: [security_group_id] if security_group_id
             else []}
 
 
 def get_free_options(conf):
-    """Return the options that neither a file nor another source has set.
-
-    :param conf: a parsed oslo.config object without overrides so far.
-    """
+    """Return the options without a value in files, before any override."""
     def is_set(option):
         location = conf.get_location(option, GROUP)
         return location is not None and (
@@ -42,11 +36,7 @@ def get_free_options(conf):
 
 
 class LiveBootOptions(live_options.LiveOptions):
-    """Keeps the options at the recorded management network.
-
-    :param options: names of the options to supply, see get_free_options().
-    :raises DatabaseUnavailable: if the database URL cannot be used.
-    """
+    """Keeps free options at the management network that is recorded."""
 
     def __init__(self, conf, options):
         super().__init__(conf, 'boot options', GROUP, options)

@@ -33,11 +33,7 @@ _ADVICE = ('Run this as root (in a container with NET_ADMIN), and check that '
 
 
 def get(name):
-    """Look at an interface, which needs no privileges.
-
-    :returns: (MAC address or None, list of IP addresses as text without
-              link-local ones), or None if there is no such interface.
-    """
+    """Return (MAC or None, addresses but link-local), None without it."""
     found = psutil.net_if_addrs().get(name)
     if found is None:
         return None

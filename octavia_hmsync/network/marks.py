@@ -22,10 +22,7 @@ HEALTH_MANAGER_GROUP = 'health-manager-security-group'
 
 @dataclasses.dataclass(frozen=True)
 class Mark:
-    """The mark of a part of a management network.
-
-    :param role: role of the part, such as NETWORK.
-    """
+    """The mark of a part, by its role, such as NETWORK."""
 
     network_name: str
     role: str
@@ -53,10 +50,7 @@ class Mark:
         return (description or '').startswith(self._made_by_us)
 
     def is_on(self, resource):
-        """Tell whether a resource carries the mark.
-
-        :param resource: an SDK resource with name, description and tags.
-        """
+        """Tell whether an SDK resource carries the mark."""
         return not is_orphaned(resource) and (
             set(self.tags) <= set(resource.tags or ()) or
             self.is_in(resource.description))

@@ -53,10 +53,7 @@ def get_recorded(row):
 
 
 def read_cidr(conf):
-    """Return ``management_subnet_cidr``.
-
-    :raises InvalidConfiguration: if it is missing, or no network.
-    """
+    """Return ``management_subnet_cidr``, or raise InvalidConfiguration."""
     text = conf[network_conf.GROUP].management_subnet_cidr
     option = f'[{network_conf.GROUP}] management_subnet_cidr'
     if not text:
@@ -80,11 +77,7 @@ def read_cidr(conf):
 
 
 def get_parts(conf):
-    """Return the parts of the management network.
-
-    :returns: four parts.Part: the network, its subnet, the security groups
-              of the amphorae and of the controllers.
-    """
+    """Return four Parts: network, subnet, and the two security groups."""
     opts = conf[network_conf.GROUP]
     return (
         parts.Part(parts.NETWORK, marks.NETWORK, opts.network_name,

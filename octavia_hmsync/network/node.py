@@ -80,11 +80,7 @@ class Node:
         return self.wait_until_active(ensured.port, timeout), changes
 
     def _ensure(self, before, dry_run):
-        """Make the port and plug it.
-
-        :param before: the earlier state of the interface, or None.
-        :returns: (an Ensured, what was changed on the node).
-        """
+        """Make and plug the port; return (an Ensured, changes on the node)."""
         host = self._conf.host
         found = self._ports.find(host)
         self._check_host_name()
@@ -194,11 +190,7 @@ class Node:
         return changes
 
     def unplug(self, dry_run=False):
-        """Delete the interface; the port stays, and keeps the address.
-
-        :returns: whether there was one.
-        :raises HMSyncException: with the reason.
-        """
+        """Delete the interface, not the port; tell whether there was one."""
         host = self._conf.host
         found = self._vswitch.get(self._interface)
         if found is None:
@@ -211,11 +203,7 @@ class Node:
         return self._vswitch.unplug(self._interface, host, port_id)
 
     def wait_until_active(self, port, timeout):
-        """Wait until Neutron shows a port as ACTIVE.
-
-        :param port: a NodePort that is plugged.
-        :raises NotPossible: naming the component that failed.
-        """
+        """Wait until a plugged port is ACTIVE, or raise NotPossible."""
         deadline = time.monotonic() + timeout
         while True:
             found = self._ports.get(port.id)

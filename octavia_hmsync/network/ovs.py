@@ -66,10 +66,7 @@ class Vswitch:
         self._connection = connection
 
     def get(self, name):
-        """Look at an interface.
-
-        :returns: an Interface, or None if there is none of that name.
-        """
+        """Return an Interface by name, or None."""
         out = self._call('--format=json', f'--columns={",".join(_COLUMNS)}',
                          'find', 'Interface', f'name={json.dumps(name)}')
         rows = json.loads(out)['data']
@@ -144,11 +141,7 @@ class Vswitch:
                           'external_ids:hostname').strip().strip('"') or None
 
     def check(self, name, found, host, port_id=None):
-        """Check that an interface may be plugged or unplugged.
-
-        :param found: what get() returned.
-        :raises InterfaceConflict: if another interface has the name.
-        """
+        """Raise InterfaceConflict if what get() found is not the host's."""
         bridges = self._call('list-br').split()
         if self._bridge not in bridges:
             raise exceptions.VswitchUnavailable(

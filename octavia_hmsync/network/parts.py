@@ -59,10 +59,7 @@ def describe(resource):
 
 
 class Parts:
-    """The parts of one management network in Neutron.
-
-    :param recorded: {role: id} of the known parts.
-    """
+    """A network's parts in Neutron; recorded: {role: id} of known ones."""
 
     def __init__(self, conf, connection, network_name, changes,
                  recorded=None):

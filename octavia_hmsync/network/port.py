@@ -59,10 +59,7 @@ class NodePort:
 
 
 def get_name(host):
-    """Return the name of a node's port.
-
-    :raises InvalidConfiguration: if it is too long for Neutron.
-    """
+    """Return a port's name; InvalidConfiguration if Neutron refuses it."""
     name = _NAME.format(host)
     if len(name) > _NAME_LENGTH:
         raise exceptions.InvalidConfiguration(
@@ -84,11 +81,7 @@ def make_mac(host):
 
 
 def check_binding(port, binding_host):
-    """Check that a port does not belong to another node.
-
-    :param binding_host: the name of this node in Neutron's agents.
-    :raises NodeConflict: if it does.
-    """
+    """Raise NodeConflict if a port belongs to another node."""
     if port.binding_host not in ('', binding_host):
         raise exceptions.NodeConflict(
             f'The port of {port.host} ({port.id}) is bound to the node '
@@ -126,10 +119,7 @@ class NodePorts(cloud.NeutronClient):
             tags=frozenset(port.tags or ()))
 
     def get_all(self):
-        """Return all nodes' ports in the management network.
-
-        :returns: a list of NodePort, by host.
-        """
+        """Return the NodePorts in the management network, by host."""
         with self._reported('list the ports of nodes'):
             found = list(self._api.ports(
                 network_id=self._ids.network_id, device_owner=DEVICE_OWNER,
@@ -139,10 +129,7 @@ class NodePorts(cloud.NeutronClient):
                       key=lambda port: (port.host, port.id))
 
     def find(self, host):
-        """Find the port of a node.
-
-        :raises PortConflict: if there are two, or the port is not ours.
-        """
+        """Find a node's port; PortConflict if there are two or not ours."""
         name = get_name(host)
         with self._reported(f'look for the port {name}'):
             # See parts.Parts.find().
@@ -167,11 +154,7 @@ class NodePorts(cloud.NeutronClient):
         return self._to_port(found[0]) if found else None
 
     def find_known(self, host, port_id):
-        """Find the port of a node by its id, as it may be renamed.
-
-        :returns: a NodePort; None if it is gone, or was left in a network
-                  that was deleted.
-        """
+        """Find a port, perhaps renamed, by its id; None if gone or left."""
         with self._reported(f'look at the port {port_id}'):
             found = list(self._api.ports(
                 id=port_id, network_id=self._ids.network_id))
@@ -180,10 +163,7 @@ class NodePorts(cloud.NeutronClient):
         return self._to_port(found[0], host)
 
     def get(self, port_id):
-        """Read a port again.
-
-        :returns: a NodePort, or None if it is gone.
-        """
+        """Read a NodePort again, None if it is gone."""
         with self._reported(f'look at the port {port_id}'):
             found = list(self._api.ports(id=port_id))
         return self._to_port(found[0]) if found else None
@@ -251,10 +231,7 @@ class NodePorts(cloud.NeutronClient):
                 f'node takes it.') from None
 
     def get_differences(self, port, binding_host):
-        """Find differences between a port and its intended state.
-
-        :returns: {difference, in words: attributes that repair it}.
-        """
+        """Return {difference, in words: attributes that repair it}."""
         differences = {}
         if port.name != get_name(port.host):
             differences[f'is called "{port.name}"'] = {
@@ -275,10 +252,7 @@ class NodePorts(cloud.NeutronClient):
         return differences
 
     def repair(self, port, differences):
-        """Repair the differences of a port.
-
-        :returns: the NodePort in its new state, None if it is gone.
-        """
+        """Repair a port; return it in its new state, None if it is gone."""
         values = {}
         for attributes in differences.values():
             values.update(attributes)
@@ -329,11 +303,7 @@ class NodePorts(cloud.NeutronClient):
             name == host and is_alive for _kind, name, is_alive in agents)
 
     def get_agents(self):
-        """Return the agents that wire ports.
-
-        :returns: a list of (type, host, is alive); None if Neutron does not
-                  permit us to see them.
-        """
+        """Return (type, host, is alive) of agents; None if not permitted."""
         try:
             with self._reported('list agents'):
                 found = list(self._api.agents())

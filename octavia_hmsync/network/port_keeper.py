@@ -35,10 +35,7 @@ class Ensured:
 
 
 def get_ids(conf, engine):
-    """Return the Ids of the management network.
-
-    :raises NotPossible: if there is none.
-    """
+    """Return the management network's Ids, or raise NotPossible."""
     name = conf[network_conf.GROUP].network_name
     ids = network_repo.get_ids(engine, name)
     if ids is None:
@@ -49,11 +46,7 @@ def get_ids(conf, engine):
 
 
 class PortKeeper:
-    """The ports of nodes, in Neutron and in the database.
-
-    :param patience: seconds to wait for another process that works on a port;
-                     by default the longest that this can take.
-    """
+    """The ports of nodes; patience is for other processes at a port."""
 
     def __init__(self, conf, engine, ports, patience=None):
         self._engine = engine

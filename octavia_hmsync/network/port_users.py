@@ -25,10 +25,7 @@ def is_published(conf, engine, ip_addresses):
 
 
 def get_senders(engine, ip_addresses):
-    """Return the amphorae that may send to a port, now or later.
-
-    :returns: their ids, sorted.
-    """
+    """Return sorted ids of amphorae that may send to a port, now or later."""
     return sorted(
         amphora_id for amphora_id, sender in
         used_repo.get_senders(engine).items()
@@ -36,10 +33,7 @@ def get_senders(engine, ip_addresses):
 
 
 def describe_users(conf, engine, port):
-    """Tell what uses a port.
-
-    :returns: a list of words, empty if it is not used.
-    """
+    """Return in words what uses a port."""
     users = []
     if port.status == node_port.ACTIVE:
         users.append(f'interface of the node {port.binding_host}')

@@ -30,10 +30,7 @@ LOG = logging.getLogger(__name__)
 
 
 def repair_node_ports(look):
-    """Repair the ports of nodes; the nodes then adapt their interfaces.
-
-    :raises HMSyncException: the first error, after a look at all ports.
-    """
+    """Repair nodes' ports; raise the first error after a look at all."""
     known = port_repo.get_all(look.engine)
     if not known:
         # This network has no ports of nodes.

@@ -62,10 +62,7 @@ def is_left(is_registered: bool, plugged_age: float | None,
 
 def has_address(ip_addresses: abc.Collection[str],
                 addresses: abc.Iterable[str]) -> bool:
-    """Tell whether a list has one of a port's addresses, at any UDP port.
-
-    :param addresses: entries of a controller_ip_port_list.
-    """
+    """Tell whether a list has a port's address, with any UDP port."""
     return any(str(addr.parse_address(entry)[0]) in ip_addresses
                for entry in addresses)
 

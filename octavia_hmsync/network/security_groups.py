@@ -52,11 +52,7 @@ class Rule:
 
 
 def wanted_rules(conf, role, ip_version, remote):
-    """Return the rules that a group must have.
-
-    :param role: marks.AMPHORA_GROUP or marks.HEALTH_MANAGER_GROUP.
-    :param remote: id of the other group; None if a dry run would make it.
-    """
+    """Return the rules of a group; remote None: a dry run would make it."""
     ether_type = f'IPv{ip_version}'
 
     def ingress(protocol, port=None):
@@ -76,10 +72,7 @@ def wanted_rules(conf, role, ip_version, remote):
 
 
 def read_rule(raw):
-    """Convert a rule of Neutron.
-
-    :returns: a Rule, None if it is of a kind that the plugin never makes.
-    """
+    """Convert a rule of Neutron; None for a kind that is never made here."""
     if (raw.get('remote_ip_prefix') not in (None, '', *_ANYWHERE) or
             raw.get('remote_address_group_id') or
             raw['port_range_min'] != raw['port_range_max']):

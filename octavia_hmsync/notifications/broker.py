@@ -44,10 +44,7 @@ class _Complaints(logging.Filter):
 
 
 class Broker:
-    """Delivers notifications, for the thread that makes it.
-
-    :raises NotificationsUnavailable: if octavia.conf names no usable broker.
-    """
+    """Delivers in one thread, or raises NotificationsUnavailable."""
 
     def __init__(self, conf):
         try:
@@ -66,10 +63,7 @@ class Broker:
             logging.getLogger(name).addFilter(self._complaints)
 
     def deliver(self, payload):
-        """Deliver one notification.
-
-        :raises NotificationsUnavailable: if it could not be delivered.
-        """
+        """Deliver a notification, or raise NotificationsUnavailable."""
         self._complaints.failure = None
         getattr(self._notifier, payload.PRIORITY)(
             {}, payload.EVENT_TYPE, payload.to_dict())

@@ -100,10 +100,7 @@ class Outbox:
         return None
 
     def close(self, timeout=FLUSH_TIMEOUT):
-        """Send what is left, and take no more.
-
-        :returns: how many notifications were dropped.
-        """
+        """Send what is left, take no more; return how many were dropped."""
         with self._changed:
             self._changed.wait_for(
                 lambda: not self._waiting and not self._is_sending, timeout)
@@ -164,10 +161,7 @@ class Outbox:
                       'in good order: %s.', type(e).__name__)
 
     def _note(self, problem):
-        """Count lost ones, and log when a loss begins and ends.
-
-        :param problem: why the last one was not sent, None if it was.
-        """
+        """Count lost ones, and log when a loss begins and ends."""
         with self._changed:
             begins = problem and not self._problem
             ends = self._problem and not problem and not self._waiting
@@ -188,10 +182,7 @@ class Outbox:
 
 
 def send_and_wait(conf, payloads, timeout=FLUSH_TIMEOUT):
-    """Send notifications from a command that is about to end.
-
-    :returns: True if all were sent, or octavia.conf wants none.
-    """
+    """Send from a command that ends; True if all, or none are wanted."""
     outbox = Outbox(conf)
     for payload in payloads:
         outbox.send(payload)

@@ -24,10 +24,7 @@ _KINDS = {payload.EVENT_TYPE.removeprefix('octavia_hmsync.'): payload
 
 
 def make_payload(news):
-    """Return the payload of a change, None if its kind is not known here.
-
-    :param news: a db.news.News, perhaps written by another release.
-    """
+    """Return the payload of a change, None for another release's kind."""
     payload_class = _KINDS.get(news.kind)
     return payload_class and payload_class(**{
         field.name: news.body.get(field.name)
@@ -35,11 +32,7 @@ def make_payload(news):
 
 
 class Announcer:
-    """Notifies of changes that have not been announced yet.
-
-    :param notifier: a notifications.outbox.Outbox. While it is off nothing is
-                     sent, and old changes are deleted.
-    """
+    """Notifies of changes; while its notifier is off, deletes old ones."""
 
     def __init__(self, engine, notifier):
         self._engine = engine

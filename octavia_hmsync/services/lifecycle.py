@@ -94,10 +94,7 @@ class Lifecycle:
             ).StatusFloor().register()
 
     def get_value(self, group, option):
-        """Return a live value, for a reader in this process.
-
-        :returns: a list, or None if this process has none for it.
-        """
+        """Return a live list for a reader in this process, or None."""
         if self._live_pid != os.getpid():
             return None
         for live in self._live:
@@ -148,10 +145,7 @@ class Lifecycle:
                 self._serve_probes()
 
     def _start(self, *parts, level=std_logging.ERROR):
-        """Start parts of the plugin; on failure Octavia runs on.
-
-        :returns: whether all were started.
-        """
+        """Start parts; tell whether all were. If not, Octavia runs on."""
         if self._warning and level == std_logging.ERROR:
             LOG.warning('octavia-hmsync: %s', self._warning)
         try:

@@ -55,10 +55,7 @@ def count_instances(engine):
 
 
 def get_alive(engine, max_age):
-    """Return the services with the plugin that are up.
-
-    :returns: texts of service and host.
-    """
+    """Return the services that are up with the plugin, as texts."""
     alive = []
     tables = get_tables(engine)
     for table, service, conditions in (

@@ -23,10 +23,7 @@ OPTION = 'controller_ip_port_list'
 
 
 class PinnedAddresses:
-    """The addresses of the configuration itself, under the live list.
-
-    :param conf: a parsed oslo.config object without overrides so far.
-    """
+    """The addresses of the configuration itself, before any override."""
 
     def __init__(self, conf):
         self._configured: typing.Sequence[str] = conf[GROUP][OPTION] or []
@@ -59,10 +56,7 @@ class PinnedAddresses:
 
 
 class LiveControllerList(live_options.LiveOptions):
-    """Keeps the option at the newest good generation.
-
-    :raises DatabaseUnavailable: if the database URL cannot be used.
-    """
+    """Keeps the option at the newest good generation."""
 
     def __init__(self, conf):
         super().__init__(conf, 'controller list', GROUP, (OPTION,))

@@ -31,21 +31,14 @@ def digest(key: str | None) -> str | None:
 
 def find_others(key: str | None,
                 digests: abc.Mapping[str, str | None]) -> list[str]:
-    """Find the health managers that have another key than this controller.
-
-    :param digests: digest by host of the health managers that are up.
-    """
+    """Find those up, {host: digest}, with another key than this one."""
     return sorted(host for host, other in digests.items()
                   if other is not None and other != digest(key))
 
 
 def check(key: str | None, keys: membership_key.Keys,
           wanted: str | None) -> None:
-    """Check that this controller may upload its key.
-
-    :param wanted: digest of the key that the list is for, None if unknown.
-    :raises InvalidConfiguration: if this controller has no key, or another.
-    """
+    """Raise InvalidConfiguration if this controller may not upload it."""
     own = digest(key)
     if own is None:
         raise exceptions.InvalidConfiguration(

@@ -24,10 +24,7 @@ AT_ONCE = 100
 
 @typing.dataclass_transform(frozen_default=True)
 def event(name, priority=INFO, version='1.0'):
-    """Make a class the payload of an event, a frozen dataclass.
-
-    :param name: of the event, after octavia_hmsync.
-    """
+    """Make a class the payload of octavia_hmsync.NAME, a dataclass."""
     def make(payload_class):
         payload_class.EVENT_TYPE = f'octavia_hmsync.{name}'
         payload_class.PRIORITY, payload_class.VERSION = priority, version
@@ -92,10 +89,7 @@ class HealthManagerDown(_HealthManager):
 
 @event('generation.published')
 class GenerationPublished(Payload):
-    """A new list was published.
-
-    :param status: how far it may go: CANARY or OPEN.
-    """
+    """A new list was published, to CANARY or OPEN."""
 
     number: int
     controller_ip_port_list: tuple
@@ -132,10 +126,7 @@ class GenerationRolledBack(Payload):
 
 @dataclasses.dataclass(frozen=True)
 class _FailedAmphora(Payload):
-    """The configuration of an amphora has newly failed.
-
-    :param generation: number of the list that it was to get.
-    """
+    """An amphora has newly failed to get the list of a generation."""
 
     amphora_id: str
     load_balancer_id: str | None
@@ -169,20 +160,14 @@ class AmphoraRecovered(Payload):
 
 @event('amphora.not_adopted', WARN)
 class AmphoraNotAdopted(Payload):
-    """Amphorae acknowledge a list but go on with another one.
-
-    :param amphora_ids: at most AT_ONCE.
-    """
+    """Amphorae, at most AT_ONCE, acknowledge a list but use another one."""
 
     amphora_ids: tuple
 
 
 @event('failover_guard.holding', WARN)
 class FailoverGuardHolding(Payload):
-    """Failovers of amphorae are on hold: no health manager could hear them.
-
-    :param amphora_ids: at most AT_ONCE.
-    """
+    """Failovers of at most AT_ONCE unheard amphorae are on hold."""
 
     amphora_ids: tuple
     failover_hold_max: int
@@ -190,10 +175,7 @@ class FailoverGuardHolding(Payload):
 
 @event('failover_guard.released')
 class FailoverGuardReleased(Payload):
-    """Amphorae that were on hold are heard again.
-
-    :param amphora_ids: at most AT_ONCE.
-    """
+    """At most AT_ONCE amphorae that were on hold are heard again."""
 
     amphora_ids: tuple
 
@@ -229,21 +211,14 @@ ALL = (
 
 
 def split(payload_class, amphora_ids, *values):
-    """Make the payloads about many amphorae.
-
-    :param payload_class: a class that takes ``amphora_ids`` first.
-    """
+    """Make the payloads, with ``amphora_ids`` first, of many amphorae."""
     ids = sorted(amphora_ids)
     return [payload_class(tuple(ids[n:n + AT_ONCE]), *values)
             for n in range(0, len(ids), AT_ONCE)]
 
 
 def for_roll_back(number, suspects, reason, good_addresses, host):
-    """Make the payloads of a roll back.
-
-    :param good_addresses: the list that was published in its place, with the
-                           next number; empty or None if there is none.
-    """
+    """Make a roll back's payloads; good_addresses: published instead."""
     suspects = tuple(suspects)
     if not good_addresses:
         return [GenerationRolledBack(number, None, suspects, reason, host)]

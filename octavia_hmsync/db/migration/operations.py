@@ -24,10 +24,7 @@ def create_table(table, *columns):
 
 
 def create_indexes(table, **indexes):
-    """Make those indexes that are not there.
-
-    :param indexes: the names of the columns by the name of the index.
-    """
+    """Make missing indexes: names of columns by the name of the index."""
     there = {i['name'] for i in sa.inspect(op.get_bind()).get_indexes(table)}
     for name, columns in indexes.items():
         if name not in there:

@@ -24,10 +24,7 @@ def join(state, reason):
 
 
 def check_that_somebody_is_up(engine, max_age):
-    """Refuse to begin if no housekeeper could do the work.
-
-    :raises NotPossible: if no housekeeper is there to replace amphorae.
-    """
+    """Raise NotPossible if no housekeeper is up to replace amphorae."""
     if not keeper_repo.get_up(engine, max_age):
         raise exceptions.NotPossible(
             f'No octavia-housekeeping has given a sign of life for {max_age} '

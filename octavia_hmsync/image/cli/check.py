@@ -111,10 +111,7 @@ class Check(base.DatabaseMixin, base.Lister):
 
 
 def _group(rows, names):
-    """Return what is printed: one row for each cause.
-
-    :param names: {id of a load balancer: its name}.
-    """
+    """Return a row for each cause, by {id of a load balancer: its name}."""
     causes: dict[tuple, list] = {}
     for row in rows:
         # A load balancer's own id is no other cause.

@@ -75,10 +75,7 @@ class AddExclusion(_ExclusionCommand):
 
 
 def _find(conf, engine, kind, value):
-    """Return (value, name) of what is to be excluded.
-
-    :raises NotPossible: if nothing has this name or id.
-    """
+    """Return (value, name) of what is excluded, or raise NotPossible."""
     if kind == exclusion_repo.LOAD_BALANCER:
         lb_id = load_balancers.find(engine, value)
         return lb_id, load_balancers.Names(engine).read([lb_id]).get(lb_id)

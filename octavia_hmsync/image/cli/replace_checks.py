@@ -27,10 +27,7 @@ def find_open(engine, load_balancer_id):
 
 
 def check_rows(load_balancer):
-    """Refuse what the database forbids.
-
-    :raises NotPossible: if its state does not permit it.
-    """
+    """Raise NotPossible if the load balancer's state does not permit it."""
     for name, check in _FIRST:
         found = check(facts.Facts(load_balancer))
         if found.severity is finding.Severity.FAILURE:
@@ -39,11 +36,7 @@ def check_rows(load_balancer):
 
 
 def get_target(targets, load_balancer):
-    """Return the new image of a load balancer's amphorae.
-
-    :raises NotPossible: if there is none.
-    :raises CloudUnavailable: if the image service gives no answer.
-    """
+    """Return the target image, or raise NotPossible or CloudUnavailable."""
     found = targets.get(load_balancer.tag)
     if found.image_id is None:
         raise _refuse(load_balancer, [('Image', finding.failure(
@@ -52,10 +45,7 @@ def get_target(targets, load_balancer):
 
 
 def is_up_to_date(load_balancer, image_id):
-    """Tell whether there is nothing to do.
-
-    :raises NotPossible: if its present image is unknown.
-    """
+    """Tell if nothing is to be done; NotPossible: its image is unknown."""
     judgement = outdated.judge(load_balancer, image_id)
     if judgement is outdated.Outdated.UNKNOWN:
         unknown = ', '.join(a.id for a in
@@ -69,11 +59,7 @@ def is_up_to_date(load_balancer, image_id):
 
 
 def check_preflight(conf, engine, load_balancer, targets, mode):
-    """Refuse what would fail.
-
-    :returns: warnings, a line each.
-    :raises NotPossible: with a line for each failure.
-    """
+    """Return warnings, or raise NotPossible with a line for each failure."""
     from octavia_hmsync.image.preflight import run
 
     found = run.judge(conf, engine, load_balancer, targets, mode)

@@ -325,10 +325,7 @@ class ShowRollout(base.DatabaseMixin, base.ShowOne):
 
 
 def _list(names, found):
-    """Return load balancers, with their names and more.
-
-    :param found: a list of (Replacement, {what: of it}).
-    """
+    """Return load balancers of [(Replacement, {what: of it})], with names."""
     return formatters.Objects(
         [{'loadbalancer_id': r.load_balancer_id,
           'name': names.get(r.load_balancer_id), **more}

@@ -88,10 +88,7 @@ class Starter(base.DatabaseMixin, base.Lister):
 
     def start(self, conf, engine, settings, parsed_args, targets,
               undo_of=None):
-        """Start a rollout, or tell what it would do.
-
-        :raises NotPossible: if there is nothing to do, or it cannot be done.
-        """
+        """Start a rollout, or tell what it would do, or raise NotPossible."""
         from octavia_hmsync.image.rollout import reading
 
         if parsed_args.timeout and not parsed_args.wait:
@@ -185,10 +182,7 @@ class Starter(base.DatabaseMixin, base.Lister):
 
 
 def _check_place(conf, cause):
-    """Refuse to begin while amphorae would come back to a place.
-
-    :raises NotPossible: saying what to do.
-    """
+    """Raise NotPossible while amphorae would come back to a place."""
     from octavia_hmsync.image import whereabouts
 
     problem = whereabouts.why_not(conf, cause)
@@ -233,10 +227,7 @@ class StartRollout(Starter):
 
 
 def check_that_none_is_active(engine):
-    """Refuse to start a second rollout.
-
-    :raises NotPossible: if a rollout has not ended.
-    """
+    """Raise NotPossible if a rollout has not ended."""
     active = rollout_repo.get_active(engine)
     if active is not None:
         raise exceptions.NotPossible(
@@ -250,11 +241,7 @@ def _number(text):
 
 
 def get_settings(parsed_args, defaults):
-    """Return the settings of a rollout.
-
-    :param defaults: a Settings for options that are not given.
-    :raises NotPossible: if nothing could ever begin.
-    """
+    """Return a rollout's settings; NotPossible if nothing could ever begin."""
     given = {name: getattr(parsed_args, name) for name in ('mode', *SETTINGS)}
     settings = dataclasses.replace(defaults, **{
         name: value for name, value in given.items() if value is not None})

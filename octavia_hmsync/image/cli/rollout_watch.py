@@ -59,11 +59,7 @@ class WatchRollout(base.DatabaseMixin, command.Command):
 
 
 def follow(app, conf, engine, rollout_id, interval, timeout, stream=None):
-    """Show a rollout until it has ended.
-
-    :param interval: see progress.Watch, likewise timeout and stream.
-    :raises NotPossible: if it ends otherwise than DONE, or not in time.
-    """
+    """Show a rollout to its end; NotPossible unless that is DONE, in time."""
     max_age = conf.hmsync.offline_after
     lookout = rollout_commands.Lookout(conf, engine)
     names = load_balancers.Names(engine)

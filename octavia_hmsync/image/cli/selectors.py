@@ -32,10 +32,7 @@ def find_flavor(_conf, engine, value):
 
 
 def find_zone(_conf, engine, value):
-    """Find an availability zone of Octavia's, as find_flavor().
-
-    :returns: (its name, None), since it has no id.
-    """
+    """Return (name, None) of an availability zone, as find_flavor()."""
     if value not in {row.name for row in inventory_repo.get_zones(engine)}:
         raise exceptions.NotPossible(
             f'There is no availability zone {value} of Octavia: see '

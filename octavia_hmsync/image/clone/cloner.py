@@ -119,10 +119,7 @@ class Cloner:
         return clones[0] if clones else None
 
     def get_pair(self, name_or_id):
-        """Read a source and its clone.
-
-        :raises NotPossible: if there is no clone.
-        """
+        """Read a source and its clone, or raise NotPossible."""
         source_id, clone = self.resolve(name_or_id)
         if clone is None:
             raise exceptions.NotPossible(
@@ -151,11 +148,7 @@ class Cloner:
                                                clone_tags.CLONE_OF)[:1]]
 
     def check(self, source_id, options):
-        """Check whether a load balancer can be cloned.
-
-        :returns: (a list of preflight.Finding, its tree.Tree, its floating
-                  IPs).
-        """
+        """Check a source; return (findings, its Tree, its floating IPs)."""
         source = self.load_balancers.read_tree(
             self.load_balancers.get(source_id))
         floating_ips = self.floating_ips.get_all(source)
@@ -242,10 +235,7 @@ class Cloner:
             return clone
 
     def _complete(self, source_id, clone, name, tell):
-        """Wait for a clone, name its pools, compare it.
-
-        :param name: the name of the clone, None for that of the source.
-        """
+        """Wait for a clone, name its pools, compare it."""
         self._settle(clone['id'], tell)
         self._yield_to_older(source_id, clone)
         pair = self.read_pair(source_id,

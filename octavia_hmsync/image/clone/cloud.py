@@ -61,10 +61,7 @@ def _no_credentials(error):
 
 
 class API:
-    """One of the two APIs.
-
-    :param service: load_balancer or network.
-    """
+    """One of the two APIs: load_balancer or network."""
 
     def __init__(self, connection, service):
         self._connection = connection

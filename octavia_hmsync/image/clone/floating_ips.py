@@ -37,10 +37,7 @@ def _read(raw):
 
 
 def plan_moves(found, source, target):
-    """Plan to move floating IPs from one load balancer to another.
-
-    :param target: a tree.Tree, with as many VIPs in the same order.
-    """
+    """Plan how floating IPs move to a load balancer with as many VIPs."""
     by_address = {ipaddress.ip_address(ours[1]): theirs
                   for ours, theirs in zip(source.vips, target.vips)}
     first = target.vips[0]
@@ -71,11 +68,7 @@ class FloatingIPs:
         return sorted(found.values(), key=lambda each: each.address)
 
     def move_all(self, moves):
-        """Move all of them, or none.
-
-        :raises NotPossible: if one could not be moved; earlier ones are moved
-                             back.
-        """
+        """Move all of them, or move them back and raise NotPossible."""
         done: list[Move] = []
         for move in moves:
             try:

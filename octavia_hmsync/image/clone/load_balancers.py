@@ -19,10 +19,7 @@ _ATTEMPTS = 5
 
 
 class LoadBalancers:
-    """The requests of the commands to Octavia.
-
-    :param timeout: seconds to wait for a load balancer that is PENDING.
-    """
+    """The requests to Octavia; timeout is for a load balancer in PENDING."""
 
     def __init__(self, api, timeout=600.0, interval=2.0):
         self._api = api
@@ -47,10 +44,7 @@ class LoadBalancers:
         return answer['loadbalancer']
 
     def get(self, load_balancer_id):
-        """Return a load balancer.
-
-        :raises NotPossible: if it is gone.
-        """
+        """Return a load balancer, or raise NotPossible if it is gone."""
         found = self.find(load_balancer_id)
         if found is None:
             raise exceptions.NotPossible(
@@ -187,12 +181,7 @@ class LoadBalancers:
             f'that has stopped.')
 
     def wait_until_settled(self, load_balancer_id, tell=lambda text: None):
-        """Wait until a load balancer is ACTIVE or in ERROR.
-
-        :param tell: takes a line whenever its status has changed.
-        :raises NotPossible: if that takes longer than the timeout, or it
-                             is gone.
-        """
+        """Wait until it is ACTIVE or in ERROR, or raise NotPossible."""
         end = time.monotonic() + self._timeout
         told = None
         while True:

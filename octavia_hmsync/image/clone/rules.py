@@ -41,10 +41,7 @@ def count_up(tree: trees.Tree) -> str:
 
 
 def find_worse(source: trees.Tree, clone: trees.Tree) -> list[str]:
-    """Return which parts of the clone serve worse than the source's.
-
-    :returns: a text for each: an empty list permits the switch.
-    """
+    """Return, in words, which parts of the clone serve worse."""
     if clone.root['provisioning_status'] != 'ACTIVE':
         return [f'the clone is {clone.root["provisioning_status"]}']
     pools = diff.match_pools(source, clone)

@@ -128,10 +128,7 @@ class Switcher:
         return pair, moves
 
     def delete_clone(self, pair):
-        """Delete a clone without floating IPs.
-
-        :raises NotPossible: if a floating IP leads to it.
-        """
+        """Delete a clone; raise NotPossible if a floating IP leads to it."""
         pair = self._cloner.get_pair(pair.clone.id)
         left = [each.address for each in (*pair.at_clone, *pair.others)]
         if left:

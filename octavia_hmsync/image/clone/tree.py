@@ -104,10 +104,7 @@ def name_pools(tree: Tree) -> dict[str, str]:
 
 
 def find_renames(source: Tree, clone: Tree) -> dict[str, str]:
-    """Return the pools of the clone that still have to be renamed.
-
-    :returns: {id: name}.
-    """
+    """Return {id: name} of the clone's pools that are to be renamed."""
     names = {pool['id']: pool.get('name') or '' for pool in source.pools}
     return {pool['id']: names[pool['name']] for pool in clone.pools
             if pool.get('name') in names and

@@ -115,10 +115,7 @@ def _get_age(now, at):
 
 @api.retry
 def set_failed(engine, replacement_id, reason):
-    """Record that a replacement that was DONE has failed after all.
-
-    :returns: False if it is not DONE any more.
-    """
+    """Record that a DONE replacement has failed; False if it is not DONE."""
     conditions = (_TABLE.c.id == replacement_id,
                   _TABLE.c.state == replace_repo.DONE)
     with engine.begin() as connection:
@@ -134,11 +131,7 @@ def set_failed(engine, replacement_id, reason):
 
 
 def count_skipped(engine, replacement):
-    """Count the SKIPPED replacements like one.
-
-    :param replacement: a Replacement; others of its rollout, load balancer and
-                        image count.
-    """
+    """Count SKIPPED ones of the same rollout, load balancer and image."""
     with engine.connect() as connection:
         return connection.execute(
             sa.select(sa.func.count()).where(

@@ -102,10 +102,7 @@ def count(engine, kind, value):
 
 @api.retry
 def add(engine, exclusion_id, kind, value, reason, seconds=None, name=None):
-    """Add an exclusion, or replace that of the same kind and value.
-
-    :param seconds: for how long; None for ever.
-    """
+    """Add or replace an exclusion, for some seconds or for ever."""
     values = {'name': name, 'reason': reason, 'created_at': types.utcnow(),
               'expires_at': None if seconds is None
               else types.utcnow_plus(seconds)}
@@ -127,10 +124,7 @@ def add(engine, exclusion_id, kind, value, reason, seconds=None, name=None):
 
 @api.retry
 def remove(engine, kind, value):
-    """Remove an exclusion.
-
-    :returns: False if there is no such exclusion.
-    """
+    """Remove an exclusion; False if there is none."""
     with engine.begin() as connection:
         return connection.execute(sa.delete(_TABLE).where(
             _TABLE.c.kind == kind, _TABLE.c.value == value,

@@ -51,10 +51,7 @@ def get_open(engine):
 
 
 def count(engine):
-    """Count all replacements, ended or not.
-
-    :returns: ({state: number}, number of those taken up more than once).
-    """
+    """Return ({state: number}, how many were taken up more than once)."""
     with engine.connect() as connection:
         rows = connection.execute(
             sa.select(_TABLE.c.state, sa.func.count().label('number'),

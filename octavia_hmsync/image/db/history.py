@@ -20,10 +20,7 @@ _AT_ONCE = 500
 
 @api.retry
 def delete_ended(engine, retention):
-    """Delete some rows that ended long ago; the next call continues.
-
-    :returns: (number of rollouts, number of replacements).
-    """
+    """Delete a part of the old ones; return (rollouts, replacements)."""
     cutoff = types.utcnow_plus(-retention)
     # A replacement that outlasted its rollout keeps the whole rollout.
     lasting = (

@@ -199,10 +199,7 @@ def begin_delete(engine, amphora):
 
 @api.retry
 def end_delete(engine, amphora_id):
-    """Set an amphora to DELETED.
-
-    :param amphora_id: for which begin_delete() returned True.
-    """
+    """Set an amphora to DELETED, after begin_delete()."""
     with engine.begin() as connection:
         connection.execute(
             sa.update(_AMPHORA)

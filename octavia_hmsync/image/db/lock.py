@@ -19,11 +19,7 @@ _LB = compat.LOAD_BALANCER
 
 @api.retry
 def lock(engine, replacement, owner, expiry, phase, old_amphora_id):
-    """Lock a load balancer for a replacement.
-
-    :returns: False if the load balancer is not ACTIVE.
-    :raises Lost: if another owner has claimed it.
-    """
+    """Lock a load balancer, or return False if not ACTIVE, or raise Lost."""
     with engine.begin() as connection:
         claims_repo.CLAIMS.require(
             connection, replacement.id, owner, expiry, phase=phase,
@@ -42,10 +38,7 @@ def lock(engine, replacement, owner, expiry, phase, old_amphora_id):
 
 @api.retry
 def unlock(engine, replacement, owner, expiry, phase):
-    """Unlock a load balancer, and begin a phase without the lock.
-
-    :raises Lost: if another owner has claimed it.
-    """
+    """Unlock a load balancer and begin a phase, or raise Lost."""
     with engine.begin() as connection:
         claims_repo.CLAIMS.require(connection, replacement.id, owner, expiry,
                                    phase=phase)

@@ -197,10 +197,7 @@ def get_durations(engine, limit):
 
 
 def count_states(engine, rollout_ids):
-    """Count replacements by state.
-
-    :returns: {id of a rollout: {state: number}}.
-    """
+    """Return {id of a rollout: {state: number of replacements}}."""
     counts: dict[str, dict[str, int]] = {i: {} for i in rollout_ids}
     with engine.connect() as connection:
         for rollout_id, state, count in connection.execute(
@@ -214,10 +211,7 @@ def count_states(engine, rollout_ids):
 
 @api.retry
 def add(engine, new):
-    """Add a WAITING replacement that an operator ordered.
-
-    :returns: False if the load balancer has an open one.
-    """
+    """Add a WAITING replacement of an operator; False if one is open."""
     try:
         with engine.begin() as connection:
             connection.execute(sa.insert(_TABLE).values(

@@ -53,10 +53,7 @@ _TABLES = {kind: table for kind, table, _source, _owner in _OBJECTS}
 
 @dataclasses.dataclass(frozen=True)
 class Amphora:
-    """An amphora that is not DELETED.
-
-    :param heartbeat_age: seconds since Octavia heard it; None if not known.
-    """
+    """An amphora that is not DELETED; heartbeat_age is None if not known."""
 
     id: str
     status: str | None
@@ -230,20 +227,14 @@ def _restore(connection, snapshot, amphora_statuses, detached, statuses):
 
 
 def take_over(connection, snapshot, status=compat.ACTIVE):
-    """Change the status of a load balancer, as part of a transaction.
-
-    :returns: False if its row has changed since the Snapshot.
-    """
+    """Change a load balancer's status; False if its row has changed."""
     return _update(connection, _LB, snapshot.id, snapshot.updated_at,
                    _LB.c.provisioning_status == snapshot.status,
                    provisioning_status=status)
 
 
 def change_objects(connection, statuses):
-    """Change the statuses of objects, as part of a transaction.
-
-    :returns: False if the status of an object has changed.
-    """
+    """Change {Object: status}; False if one has another status by now."""
     for found, status in statuses.items():
         table = _TABLES[found.kind]
         if not connection.execute(

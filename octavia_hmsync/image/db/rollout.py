@@ -133,10 +133,7 @@ def get_all(engine, limit=None):
 
 @api.retry
 def add(engine, rollout_id, settings, reason='', undo_of=None):
-    """Start a rollout, unless one is active.
-
-    :returns: False if one is active.
-    """
+    """Start a rollout; False if one is active."""
     try:
         with engine.begin() as connection:
             connection.execute(sa.insert(_TABLE).values(
@@ -152,11 +149,7 @@ def add(engine, rollout_id, settings, reason='', undo_of=None):
 
 @api.retry
 def change_state(engine, rollout_id, old, new, reason=''):
-    """Change the state of a rollout.
-
-    :param old: the states that it may have before.
-    :returns: False if the rollout has another state.
-    """
+    """Change one of the old states to new; False if it has another."""
     with engine.begin() as connection:
         return change(connection, rollout_id, old, new, reason)
 
@@ -169,11 +162,7 @@ def change(connection, rollout_id, old, new, reason=''):
 
 @api.retry
 def end(engine, rollout_id, version, state, reason):
-    """End a RUNNING rollout, if its version has not changed.
-
-    :param state: DONE or HALTED.
-    :returns: False if something has changed.
-    """
+    """End a RUNNING rollout, DONE or HALTED; False if it has changed."""
     with engine.begin() as connection:
         return _change(connection, rollout_id, state, reason,
                        _TABLE.c.state == RUNNING,

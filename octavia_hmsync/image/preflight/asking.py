@@ -10,10 +10,7 @@ from octavia_hmsync.image.preflight import facts
 
 
 class Asker:
-    """Asks one service; each answer is one request.
-
-    :param service_type: 'network', 'compute' or 'block_storage'.
-    """
+    """Asks 'network', 'compute' or 'block_storage', a request per answer."""
 
     def __init__(self, conf, connection, service_type, service):
         self._conf = conf

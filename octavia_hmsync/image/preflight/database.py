@@ -108,10 +108,7 @@ def _get_blocks(known):
 
 
 def why_failover(needs: facts.Needs) -> list[str]:
-    """Tell why a load balancer cannot use mode replace.
-
-    :returns: the reasons, in words; empty if it can.
-    """
+    """Return, in words, why mode replace cannot be used; empty if it can."""
     reasons = []
     if needs.is_direct:
         reasons.append('its VIP is on a network card (SR-IOV), which two '

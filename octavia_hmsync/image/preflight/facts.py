@@ -81,11 +81,7 @@ class Build:
 
 @dataclasses.dataclass(frozen=True)
 class Subnet:
-    """A subnet in Neutron.
-
-    :param version: 4 or 6.
-    :param is_full: whether its pools have no free address; None if unknown.
-    """
+    """A subnet in Neutron; is_full is None if that is unknown."""
 
     network_id: str
     project_id: str | None = None
@@ -95,11 +91,7 @@ class Subnet:
 
 @dataclasses.dataclass(frozen=True)
 class Net:
-    """A network in Neutron.
-
-    :param is_up: its admin_state_up.
-    :param is_secure: its port_security_enabled.
-    """
+    """A network; is_up: admin_state_up, is_secure: port_security_enabled."""
 
     subnet_ids: tuple[str, ...] = ()
     is_up: bool = True

@@ -32,10 +32,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclasses.dataclass(frozen=True)
 class Pools:
-    """A subnet, with Neutron's allocation pools.
-
-    :param ranges: the first and the last address of each pool.
-    """
+    """A subnet with the first and last address of each allocation pool."""
 
     network_id: str
     project_id: str | None
@@ -60,10 +57,7 @@ class AddressReader:
         self._asker = asker
 
     def find_full(self, pools):
-        """Find subnets without a free address in their pools.
-
-        :returns: a set of ids; Hidden if a policy forbids to read it.
-        """
+        """Return ids of subnets without a free address; Hidden by a policy."""
         if not pools:
             return set()
         used = self._count_used(frozenset(

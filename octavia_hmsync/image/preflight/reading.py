@@ -14,11 +14,7 @@ from octavia_hmsync.image.preflight import facts
 
 
 def read_needs(engine, load_balancers):
-    """Read what load balancers need from the database.
-
-    :param load_balancers: a list of LoadBalancer, by id, not empty.
-    :returns: {id: Needs}.
-    """
+    """Read {id: Needs} of load balancers, which are by id and not empty."""
     found = needs_repo.get_all(engine, load_balancers[0].id,
                                load_balancers[-1].id)
     return {load_balancer.id: _make_needs(found.get(load_balancer.id, {}))
@@ -26,10 +22,7 @@ def read_needs(engine, load_balancers):
 
 
 def read_uncommon(engine):
-    """Find load balancers that may need why_failover().
-
-    :returns: {id: Needs}, only of these few, with only those fields.
-    """
+    """Read {id: Needs} of the few that may need why_failover()."""
     return {lb_id: _make_needs(found) for lb_id, found in
             needs_repo.get_uncommon(engine).items()}
 

@@ -50,10 +50,7 @@ CHECKS = (
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """The result of one check.
-
-    :param load_balancer_id: None if it concerns all.
-    """
+    """The result of one check; without load_balancer_id it concerns all."""
 
     load_balancer_id: str | None
     check: str
@@ -197,10 +194,7 @@ class Verdict:
 
 def judge(conf, engine, load_balancer, targets, mode, is_housekeeper=False,
           leaving=0):
-    """Make all checks of one load balancer.
-
-    :param is_housekeeper: whether this is the housekeeper that replaces it.
-    """
+    """Make all checks of one load balancer, as the housekeeper or not."""
     is_in_process = (mode == rollout_repo.REPLACE and
                      not outdated.has_cluster(load_balancer))
     needs = reading.read_needs(engine, [load_balancer])[load_balancer.id]

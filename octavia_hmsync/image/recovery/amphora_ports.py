@@ -46,11 +46,7 @@ class Port:
 
 @dataclasses.dataclass(frozen=True)
 class VIP:
-    """The port of a VIP.
-
-    :param load_balancer_id: None if a tenant made it, since its name then
-                             does not tell.
-    """
+    """The port of a VIP; a tenant's own does not tell load_balancer_id."""
 
     port_id: str
     load_balancer_id: str | None
@@ -100,10 +96,7 @@ class Ports:
                     if (port := _make(found))]
 
     def get_addresses(self, compute_id):
-        """Return the possible addresses of the agent in an instance.
-
-        :returns: a list of addresses, of the ports that Nova made.
-        """
+        """Return addresses of an instance's ports that Nova made."""
         with cloud.reported(self._conf, f'list the ports of the instance '
                                         f'{compute_id}'):
             return [ip['ip_address'] for port in
@@ -111,10 +104,7 @@ class Ports:
                     if _make(port) is None for ip in port.fixed_ips]
 
     def find_vip(self, network_id, address):
-        """Find the port of a VIP.
-
-        :returns: a VIP; None if there is none any more.
-        """
+        """Find the VIP of an address, None if there is none any more."""
         with cloud.reported(self._conf, f'look for the port of {address}'):
             for port in self._connection.network.ports(
                     network_id=network_id,
@@ -132,10 +122,7 @@ class Ports:
                 return None
 
     def delete(self, port_id):
-        """Delete a port; a missing one is no error.
-
-        :raises CloudUnavailable, CloudRefused: if it may still exist.
-        """
+        """Delete a port; a missing one is no error."""
         with cloud.reported(self._conf, f'delete the port {port_id}'):
             self._connection.network.delete_port(port_id,
                                                  ignore_missing=True)

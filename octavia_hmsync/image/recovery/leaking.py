@@ -59,10 +59,7 @@ class Leak:
 
 def judge_row(amphora: leak_repo.Amphora, known: leak_repo.Known,
               older_than: float) -> Leak | None:
-    """Tell whether an amphora is left over.
-
-    :param older_than: seconds for which it must be unchanged.
-    """
+    """Tell whether an amphora is left over, unchanged for older_than."""
     if (amphora.status not in _LEFT_STATUSES or
             amphora.id in known.replaced or
             amphora.unchanged_for < older_than):
@@ -99,10 +96,7 @@ def judge_instance(instance: compute.Instance, known: leak_repo.Known,
 
 def judge_port(port: amphora_ports.Port, known: leak_repo.Known,
                older_than: float) -> Leak | None:
-    """Tell whether a port belongs to no amphora, and to no cluster.
-
-    :param port: named like one of theirs; read before known.
-    """
+    """Tell whether a port, read before known, belongs to nothing there."""
     if port.cluster_id is not None:
         return _judge_distributor_port(port, known, older_than)
     if port.id in known.port_ids or (

@@ -33,11 +33,7 @@ _CHANGED = 'It has changed since it was listed'
 
 @dataclasses.dataclass(frozen=True)
 class Use:
-    """A VIP that a port may have.
-
-    :param load_balancer: a leak_repo.Heard; None if neither the database nor
-                          Neutron has a load balancer for it.
-    """
+    """A VIP that a port may have; load_balancer is None if none is known."""
 
     port: object
     address: str
@@ -105,10 +101,7 @@ class Uses:
 
 
 class Leaks:
-    """The leaks in one cloud.
-
-    :param older_than: seconds; nothing younger is a leak.
-    """
+    """The leaks in one cloud that are older than some seconds."""
 
     def __init__(self, conf, engine, older_than):
         self._engine = engine
@@ -141,11 +134,7 @@ class Leaks:
                 instances is not None)
 
     def _find_use(self, owner, found, known):
-        """Tell why leaks that belong together may serve.
-
-        :param owner: the amphora; the port, if it is a distributor's.
-        :returns: why it is kept; None if it does not serve.
-        """
+        """Tell why what an amphora, or a port, has left may serve, or None."""
         ports = [each for each in found
                  if isinstance(each, amphora_ports.Port)]
         compute_ids = {each.id for each in found

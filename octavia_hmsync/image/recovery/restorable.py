@@ -112,10 +112,7 @@ def _check_replacement(snapshot: restore_repo.Snapshot) -> finding.Finding:
 def judge(snapshot: restore_repo.Snapshot,
           evidence: collections.abc.Sequence[serving.Evidence],
           heartbeat_timeout: float) -> Verdict:
-    """Tell which amphorae serve, and what becomes of the load balancer.
-
-    :param snapshot: a load balancer that passed check_load_balancer().
-    """
+    """Tell which amphorae serve; check_load_balancer() comes first."""
     rows: list[serving.Row] = []
     proven: list[serving.Evidence] = []
     for one in evidence:

@@ -23,11 +23,7 @@ from octavia_hmsync.image.recovery import serving
 
 
 class Restorer:
-    """Examines load balancers, and restores them.
-
-    :param older_than: seconds for which a load balancer in PENDING_UPDATE
-                       must be unchanged.
-    """
+    """Restores load balancers, in PENDING_UPDATE for older_than at least."""
 
     def __init__(self, conf, engine, older_than):
         self._conf = conf

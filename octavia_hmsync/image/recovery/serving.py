@@ -58,10 +58,7 @@ class Evidence:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One finding.
-
-    :param amphora_id: None for a finding of the load balancer.
-    """
+    """One finding; without an amphora_id, of the load balancer."""
 
     amphora_id: str | None
     check: str
@@ -170,10 +167,7 @@ def check_vip(snapshot: restore_repo.Snapshot,
               evidence: collections.abc.Sequence[Evidence],
               proven: collections.abc.Collection[Evidence],
               heartbeat_timeout: float) -> finding.Finding:
-    """Tell whether exactly one amphora has the VIP, and serves.
-
-    :param proven: the amphorae that are proven to serve.
-    """
+    """Tell whether one amphora alone has the VIP, and is proven to serve."""
     holders = [one for one in evidence if one.held]
     if len(holders) > 1:
         names = ', '.join(sorted(one.amphora.id for one in holders))

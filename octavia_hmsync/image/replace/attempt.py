@@ -72,11 +72,7 @@ def fail(reason):
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """Why something was not done.
-
-    :param is_passing: whether a service did not answer, which says nothing
-                       about the amphora.
-    """
+    """Why something was not done; is_passing: a service did not answer."""
 
     text: str
     is_passing: bool = False
@@ -140,10 +136,7 @@ class Attempt:
             return skip('it was deleted', None)
 
     def _take_up(self, following):
-        """Continue the work of a dead housekeeper, under the lock.
-
-        :returns: an Outcome; DONE if there may be more to do.
-        """
+        """Continue a dead owner's work, locked; DONE: more may be left."""
         raise NotImplementedError
 
     def _replace(self):
@@ -215,10 +208,7 @@ class Attempt:
             whereabouts.get_cause(self._work.replacement))
 
     def _check_place(self):
-        """Check that the new amphora is not where the old one was.
-
-        :raises NotProven: if it is.
-        """
+        """Raise NotProven if the new amphora is where the old one was."""
         selection = self._select()
         if selection.is_by_image:
             return

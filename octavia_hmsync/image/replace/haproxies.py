@@ -24,10 +24,7 @@ class Haproxies:
         self._breaks: dict[str, int] = {}
 
     def find_gone(self, evidence, amphora_ids):
-        """Ask some agents, each once.
-
-        :returns: a list of problems, in words.
-        """
+        """Ask some agents, each once; return problems in words."""
         if not proof.needs_haproxy(evidence):
             return []
         gone = []

@@ -26,10 +26,7 @@ def why_not_replace():
 
 
 def why_not_failover():
-    """Tell why mode failover cannot work with the installed Octavia.
-
-    :returns: one line, None if it can.
-    """
+    """Return why mode failover cannot work with this Octavia, or None."""
     found = changes.find_of_failover()
     if not found:
         return None
@@ -39,9 +36,6 @@ def why_not_failover():
 
 
 def why_not(mode):
-    """Tell why a mode cannot work with the installed Octavia.
-
-    :returns: one line, None if it can.
-    """
+    """Return why a mode cannot work with this Octavia, or None."""
     return (why_not_failover() if mode == rollout_repo.FAILOVER
             else why_not_replace())

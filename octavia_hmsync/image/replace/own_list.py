@@ -44,11 +44,7 @@ def give_of_zone(work, new):
 
 
 def give(work, new, topology):
-    """Upload its list and its topology to a new amphora.
-
-    :param topology: SINGLE or ACTIVE_STANDBY.
-    :raises AgentUnreachable, AgentRefused: if it does not take it.
-    """
+    """Upload a new amphora's list and topology, SINGLE or ACTIVE_STANDBY."""
     _upload(work, new, topology, _get_of_zone(work, new.id) or
             work.conf.health_manager.controller_ip_port_list)
 

@@ -187,10 +187,7 @@ class Process(attempt.Attempt):
         self._topology.switch(old, self._get(self._work.new_id))
 
     def _get(self, amphora_id):
-        """Return an Amphora of the evidence.
-
-        :raises NotProven: if it is gone.
-        """
+        """Return an Amphora of the evidence, or raise NotProven."""
         found = self._work.read().amphorae.get(amphora_id)
         if found is None:
             raise exceptions.NotProven(f'Amphora {amphora_id} is gone.')

@@ -68,10 +68,7 @@ class Seen:
 
 
 def find_problems(expected: Expectation, seen: Seen) -> list[str]:
-    """Tell what is not proven.
-
-    :returns: in words; empty if everything is.
-    """
+    """Return in words what is not proven."""
     new = seen.evidence.amphorae.get(expected.new_amphora_id)
     if new is None:
         return [f'amphora {expected.new_amphora_id} is gone']
@@ -171,10 +168,7 @@ def is_worse(status: str, before: str) -> bool:
 
 
 def find_worse(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return the ids of members that are worse than they were.
-
-    :param before: {id: the worst operating_status that was seen}.
-    """
+    """Return ids of members worse than the worst that was seen before."""
     return sorted(
         member_id for member_id, status in now.items()
         if is_worse(status, before.get(member_id, '')))

@@ -170,11 +170,7 @@ class Prover:
         return True
 
     def _watch(self, ids):
-        """Watch for a second what changes quickly: haproxy and heartbeats.
-
-        :returns: (problems other than members, problems of members), in
-                  words.
-        """
+        """Watch for a second; return (other problems, those of members)."""
         found: dict[str, None] = {}
         of_members: dict[str, None] = {}
         until = time.monotonic() + _LOOK_INTERVAL

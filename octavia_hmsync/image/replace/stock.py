@@ -138,10 +138,7 @@ class Stock(attempt.Attempt):
                                                   self._work.new_id}
 
     def _wait(self, others):
-        """Wait for the worker, and check the result.
-
-        :param others: ids of amphorae that are not new.
-        """
+        """Wait for the worker, and check the result; others are not new."""
         timeout = self._work.options.failover_timeout
         deadline = time.monotonic() + timeout
         given_back_at = None

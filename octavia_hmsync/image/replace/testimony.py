@@ -36,11 +36,7 @@ class Wanted:
 
 @dataclasses.dataclass
 class Faults:
-    """Problems in heartbeats, in words.
-
-    :param of_members: with the members, as the amphora sees them.
-    :param bad: ids of these members.
-    """
+    """Problems in heartbeats, in words; ``bad`` has ids of members."""
 
     of_listeners: list[str] = dataclasses.field(default_factory=list)
     of_members: list[str] = dataclasses.field(default_factory=list)
@@ -100,10 +96,7 @@ class Testimony:
 
     def take(self, views: abc.Iterable[view_repo.View],
              wanted: Wanted) -> Faults:
-        """Take reports in their order; repeated ones do no harm.
-
-        :returns: the problems of the new reports.
-        """
+        """Take reports in order, repeated or not; return their problems."""
         faults = Faults()
         for view in views:
             if view.id in self._seen:

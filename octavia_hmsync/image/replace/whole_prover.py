@@ -12,11 +12,7 @@ from octavia_hmsync.image.replace import work as work_
 
 
 class WholeProver(prover.Prover):
-    """Checks every amphora, whichever of them has the VIP.
-
-    :param is_vip_shared: whether each of them has it, as the members of a
-                          cluster.
-    """
+    """Checks every amphora; is_vip_shared as by a cluster's members."""
 
     def __init__(self, work, is_vip_shared=False):
         super().__init__(work, lambda *_: frozenset())

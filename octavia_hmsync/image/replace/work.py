@@ -112,10 +112,7 @@ class Cancelled(exceptions.HMSyncException):
 
 @dataclasses.dataclass(eq=False)
 class Work:
-    """A replacement that this process has claimed.
-
-    :raises CloudUnavailable: if Octavia's drivers cannot be loaded.
-    """
+    """A replacement of this process; making it may raise CloudUnavailable."""
 
     conf: cfg.ConfigOpts
     engine: sa.Engine
@@ -190,19 +187,12 @@ class Work:
         return cancel_repo.get_request(self.engine, self.replacement.id)
 
     def pause(self, seconds=INTERVAL):
-        """Wait, unless there is no reason any more.
-
-        :raises Lost, Stopped: as check().
-        """
+        """Wait, unless there is no reason any more; raise as check()."""
         self.held.pause(seconds)
         self.check()
 
     def enter(self, phase, **values):
-        """Record the phase that begins.
-
-        :param values: as set_phase() of image.db.claim.
-        :raises Lost, Stopped: as check().
-        """
+        """Record the phase that begins, and values; raise as check()."""
         self.check()
         self.held.require(claims_repo.set_phase(
             self.engine, self.replacement.id, self.owner, self.expiry,
@@ -212,10 +202,7 @@ class Work:
                  self.load_balancer_id, phase)
 
     def note(self, reason):
-        """Record why the phase takes so long, for operators.
-
-        :raises Lost, Stopped: as check().
-        """
+        """Record why the phase takes so long; raise as check()."""
         self.check()
         LOG.warning('Replacement of load balancer %s, phase %s: %s',
                     self.load_balancer_id, self.phase, reason)
@@ -228,19 +215,11 @@ class Work:
         return evidence_repo.read(self.engine, self.load_balancer_id)
 
     def read_views(self, since):
-        """Return what the amphorae said in their heartbeats.
-
-        :returns: a list of View, in order; empty where no health manager
-                  tells.
-        """
+        """Return amphorae's Views since then, in order, if there are any."""
         return view_repo.get(self.engine, self.load_balancer_id, since)
 
     def get_load_balancer(self, without=()):
-        """Return Octavia's data model of the load balancer.
-
-        :param without: ids of amphorae that it is to be without.
-        :raises NotProven: if there is none.
-        """
+        """Return the data model, without some amphorae, or raise NotProven."""
         found = compat_amphora.get_load_balancer(self.load_balancer_id)
         if found is None:
             raise exceptions.NotProven(
@@ -251,19 +230,13 @@ class Work:
         return found
 
     def agent_of(self, amphora, timeout=None):
-        """Return the Agent of an amphora; of any kind that has both.
-
-        :param timeout: seconds for each request, if less than agent_timeout.
-        """
+        """Return an amphora's Agent, with agent_timeout or less."""
         seconds = self.options.agent_timeout
         return agent.Agent(self._client, amphora.id, amphora.lb_network_ip,
                            min(seconds, timeout or seconds))
 
     def ask_network(self, amphora_id, function, *arguments):
-        """Call what asks Neutron how an amphora is plugged in.
-
-        :raises CloudUnavailable: if it gives no answer.
-        """
+        """Ask Neutron how one is plugged in, or raise CloudUnavailable."""
         try:
             return function(*arguments)
         except Exception as e:  # A driver may raise anything.
@@ -289,11 +262,7 @@ class Work:
                 return function(*arguments)
 
     def find_holders(self, amphorae, vip):
-        """Ask amphorae who has the VIP.
-
-        :param amphorae: of any kind that has an id and an lb_network_ip.
-        :returns: {id: True or False, None for one that does not say}.
-        """
+        """Return {id: whether it says that it has the VIP, or None}."""
         found = {}
         for amphora in amphorae:
             try:
@@ -304,10 +273,7 @@ class Work:
         return found
 
     def get_listeners(self, load_balancer):
-        """Fetch all that the listeners of a load balancer need.
-
-        :raises SecretsUnavailable: if something cannot be fetched.
-        """
+        """Fetch all that the listeners need, or raise SecretsUnavailable."""
         return Listeners(
             self._client, load_balancer, self.options.image_timeout,
             self.options.agent_timeout)

@@ -70,11 +70,7 @@ class Outlook:
 
 def get_outlook(situation: limits.Situation, age: float,
                 seconds: float | None, at_once: int) -> Outlook:
-    """Return how far a rollout is.
-
-    :param situation: with all candidates and replacements.
-    :raises NotPossible: if the windows cannot be read.
-    """
+    """Return how far a rollout is, or raise NotPossible for its windows."""
     progress = rules.Progress(situation)
     left = progress.get_left()
     dealt_with = {r.load_balancer_id for r in situation.replacements

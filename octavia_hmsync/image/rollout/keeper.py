@@ -58,10 +58,7 @@ class RolloutKeeper:
         self._waiting = None
 
     def watch(self):
-        """Check the load balancers whose amphorae were just replaced.
-
-        :returns: the active Rollout, None if there is none.
-        """
+        """Check what was just replaced; return the active Rollout or None."""
         rollout = rollout_repo.get_active(self._engine)
         if rollout is None:
             return None

@@ -72,10 +72,7 @@ class Situation:
 
 
 def why_halted(situation: Situation) -> str | None:
-    """Return why a rollout must end, and what to do then; None if not.
-
-    :param situation: Situation; its candidates do not matter.
-    """
+    """Return why a rollout must end, and what to do, or None."""
     failed = [r.load_balancer_id for r in situation.replacements
               if r.state == replace_repo.FAILED]
     if len(failed) < situation.settings.max_failures:
@@ -132,19 +129,12 @@ def get_wait(wait: float, skipped: int) -> float | None:
 
 
 def is_stuck(pending_for: float | None) -> bool:
-    """Tell whether a load balancer is PENDING for too long to wait for it.
-
-    :param pending_for: seconds, None if Octavia did not record it.
-    """
+    """Tell whether PENDING takes too long; None if that is not recorded."""
     return pending_for is not None and pending_for >= STUCK_AFTER
 
 
 def get_limit(situation: Situation) -> str | None:
-    """Return why nothing may begin, whatever is next; None if it may.
-
-    :param situation: Situation; its candidates do not matter.
-    :raises NotPossible: if the windows cannot be read.
-    """
+    """Return why nothing may begin, or None; NotPossible: bad windows."""
     running, watched = count_places(situation)
     settings = situation.settings
     windows = win.parse(settings.windows)
@@ -177,10 +167,7 @@ def _describe_places(situation: Situation, running: int,
 
 
 def get_room(situation: Situation, taken: int) -> int:
-    """Return how many may begin now, of all availability zones together.
-
-    :param taken: how many are running or watched.
-    """
+    """Return how many may begin, with so many taken, in all zones."""
     settings = situation.settings
     room = settings.parallel - taken
     if settings.rate_per_hour:

@@ -51,10 +51,7 @@ class Decision:
 
 
 def decide(situation: limits.Situation) -> Decision:
-    """Decide what comes next in the active rollout.
-
-    :raises NotPossible: if the windows cannot be read.
-    """
+    """Decide what comes next, or raise NotPossible for the windows."""
     halted = limits.why_halted(situation)
     if halted:
         return Decision(rollout_repo.HALTED, halted)
@@ -177,10 +174,7 @@ class Progress:
                 f'Octavia works on, or that wait to be tried again')
 
     def choose(self, room: int) -> tuple[tuple[limits.Candidate, bool], ...]:
-        """Choose the load balancers that begin now.
-
-        :returns: (limits.Candidate, whether it is a canary), in order.
-        """
+        """Return (limits.Candidate, is a canary) of what begins now."""
         canaries = self._get_canaries()
         is_canary = self.needs_canaries()
         zones: collections.Counter[str | None] = collections.Counter(
@@ -301,10 +295,7 @@ def _find_worse(watched: aftermath_repo.Watched, sight: Sight) -> str | None:
 
 def is_on_image(load_balancer: outdated.LoadBalancer,
                 brought: Brought) -> bool:
-    """Tell whether an amphora has an image of a rollout.
-
-    :param brought: {load balancer id: the images that the rollout brought}.
-    """
+    """Tell whether an amphora has an image of brought, {id: images}."""
     images = brought.get(load_balancer.id, ())
     return any(amphora.image_id in images
                for amphora in load_balancer.amphorae)

@@ -18,10 +18,7 @@ from octavia_hmsync.image.rollout import limits
 def get_waves(settings: rollout_repo.Settings,
               candidates: Sequence[limits.Candidate]
               ) -> list[tuple[bool, list[limits.Candidate]]]:
-    """Return which load balancers would begin together.
-
-    :returns: (whether they are canaries, Candidates), in order.
-    """
+    """Return (are canaries, Candidates that begin together), in order."""
     ordered = sorted(candidates, key=lambda c: c.load_balancer_id)
     seen: collections.Counter[limits.Group] = collections.Counter()
     canaries: list[limits.Candidate] = []

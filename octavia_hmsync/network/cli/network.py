@@ -21,10 +21,7 @@ class _NetworkMixin(base.DatabaseMixin):
     """For commands that also need Neutron."""
 
     def connect(self):
-        """Parse octavia.conf and connect.
-
-        :returns: (conf, engine, connection).
-        """
+        """Parse octavia.conf; return (conf, engine, connection)."""
         from octavia_hmsync import cloud
 
         conf, engine = self.open_database(with_octavia=True)

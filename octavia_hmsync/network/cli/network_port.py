@@ -26,12 +26,7 @@ class _PortMixin(base.DatabaseMixin):
     """For commands that ask Neutron for ports."""
 
     def open_all(self):
-        """Read octavia.conf, and connect to Neutron.
-
-        :returns: (parsed oslo.config object, SQLAlchemy engine,
-                  port.NodePorts, port_keeper.PortKeeper).
-        :raises HMSyncException: saying what to do.
-        """
+        """Return (conf, engine, port.NodePorts, port_keeper.PortKeeper)."""
         from octavia_hmsync import cloud
         from octavia_hmsync.network import port as node_port
         from octavia_hmsync.network import port_keeper

@@ -24,10 +24,7 @@ release, forget = _CLAIMS.release, _CLAIMS.forget
 
 @dataclasses.dataclass(frozen=True)
 class Ids:
-    """Neutron's ids of the parts of a management network.
-
-    :param health_manager_security_group_id: of the controllers' ports.
-    """
+    """Neutron's ids of the parts of a management network."""
 
     network_id: str
     subnet_id: str
@@ -59,11 +56,7 @@ def get_owner(engine, name):
 
 @api.retry
 def claim_unreconciled(engine, name, owner, seconds, interval):
-    """Claim a network that no housekeeper has looked at for some time.
-
-    :param interval: seconds since the last look.
-    :returns: True if this call claimed it. The look counts from now.
-    """
+    """Claim a network without a look for interval; it counts from now."""
     with engine.begin() as connection:
         return _CLAIMS.take(
             connection, name, owner, seconds, conditions=(

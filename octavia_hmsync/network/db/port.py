@@ -79,11 +79,7 @@ def get(engine, host):
 @api.retry
 def record(engine, owner, host, port_id, mac, ip_addresses, binding_host,
            repairs=0):
-    """Record the facts about a port.
-
-    :param repairs: total number of repairs so far.
-    :returns: False if another owner has claimed it.
-    """
+    """Record a port and its total repairs; False if another claims it."""
     with engine.begin() as connection:
         return _CLAIMS.change(
             connection, host, owner, port_id=port_id, mac=mac,
@@ -111,10 +107,7 @@ def set_plugged(engine, host):
 
 @api.retry
 def set_registered(engine):
-    """Record which hosts' health managers have registered.
-
-    :returns: number of hosts that were not recorded before.
-    """
+    """Record hosts whose health manager registered; return how many new."""
     with engine.begin() as connection:
         return connection.execute(
             sa.update(_TABLE)

@@ -21,10 +21,7 @@ _ENDS_SOON = datetime.timedelta(days=14)
 
 
 def check_files(conf):
-    """Check the certificates for agents.
-
-    :returns: a result.Result; None if they can be used for long.
-    """
+    """Return a Result; None if certificates are valid for long."""
     try:
         agent_client.create_context(conf)
         validity = agent_client.get_validity(conf)
@@ -63,10 +60,7 @@ def check_agents(conf, engine):
 
 
 async def _ask(conf, amphorae):
-    """Make a request that changes nothing of each agent, all at once.
-
-    :returns: a list of errors, None for an agent that answered.
-    """
+    """Make a harmless request of each agent; return errors or None."""
     client = agent_client.RestAgentClient(conf)
 
     async def ask(amphora):

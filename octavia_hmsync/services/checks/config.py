@@ -118,10 +118,7 @@ def find_unknown(conf, sources):
 
 
 def find_value(sources, group, option):
-    """Return the text that an option has in the files.
-
-    :returns: the text that takes effect; None without any.
-    """
+    """Return the text of an option that takes effect; None without any."""
     values = [options[option][-1] for _source, sections in sources
               for name, options in sections.items()
               if name.lower() == group.lower() and option in options]

@@ -12,11 +12,7 @@ FAILURE = upgradecheck.Code.FAILURE
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """The result of one check.
-
-    :param code: an upgradecheck.Code; None if the check could not be made.
-    :param details: what is wrong and what to do, or why it was not made.
-    """
+    """A check's result; code is None if it could not be made."""
 
     code: upgradecheck.Code | None
     details: str | None = None

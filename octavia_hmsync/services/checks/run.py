@@ -180,11 +180,7 @@ def run_all(conf, engine, timeout=10, say=lambda line: None):
 
 
 def _wait(name, make, timeout, say):
-    """Call a function in a thread, which nothing waits for after a time.
-
-    :returns: what it returns, a result.Result.
-    :raises Exception: what it raises.
-    """
+    """Call a function in a thread, and wait for it only for a time."""
     future: futures.Future = futures.Future()
 
     def run():

@@ -136,10 +136,7 @@ def _find_metrics(conf):
 
 
 def check_bind_ip(bind_ip):
-    """Check that a health manager can listen at an address.
-
-    :raises InvalidAddress: saying what to do.
-    """
+    """Raise InvalidAddress if a health manager cannot listen there."""
     try:
         _bind(ipaddress.ip_address(bind_ip), socket.SOCK_DGRAM)
     except OSError as e:

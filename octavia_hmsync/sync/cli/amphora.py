@@ -99,10 +99,7 @@ class ListAmphorae(base.ListCommand):
 
 
 def _find_load_balancer(engine, name):
-    """Return the id of a load balancer with amphorae.
-
-    :raises NotPossible: if there is none, or several of that name.
-    """
+    """Return the id of a load balancer with amphorae, or NotPossible."""
     load_balancer_id = load_balancers.find(engine, name)
     if not page_repo.get_page(engine, page_repo.Wanted(
             load_balancer_id=load_balancer_id), limit=1):

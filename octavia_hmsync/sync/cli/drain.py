@@ -20,11 +20,7 @@ from octavia_hmsync.sync.rules import trial
 
 
 def find(engine, host):
-    """Find a registered health manager.
-
-    :returns: (its row, its effective Member).
-    :raises NotPossible: if there is none.
-    """
+    """Return (row, effective Member) of a host, or raise NotPossible."""
     members = {m.host: m for m in hm_repo.get_all(engine)}
     for row in hm_repo.get_rows(engine):
         if row.host == host and host in members:
@@ -35,11 +31,7 @@ def find(engine, host):
 
 
 def check(engine, host, offline_after):
-    """Check that a health manager can drain.
-
-    :returns: its address.
-    :raises NotPossible: with the reason, if it cannot.
-    """
+    """Return its address, or raise NotPossible if it cannot drain."""
     _row, member = find(engine, host)
     if not mem.is_listening(member, offline_after):
         raise exceptions.NotPossible(
@@ -71,10 +63,7 @@ def _check_others(host, found, offline_after, members):
 
 
 def begin(engine, host, offline_after):
-    """Set a health manager to DRAINING; repeating it does no harm.
-
-    :raises NotPossible: if the last other one has drained since check().
-    """
+    """Set it to DRAINING, again or not; NotPossible if it is the last."""
     hm_repo.change_status(
         engine, host, mem.ONLINE, mem.DRAINING, functools.partial(
             _check_others, host, generation_repo.get_suspects(engine),
@@ -82,11 +71,7 @@ def begin(engine, host, offline_after):
 
 
 class DrainWatch:
-    """Finds which amphorae still send to a draining address.
-
-    :ivar load_balancers: {amphora id: its load balancer}, of all amphorae
-                          that were looked at last.
-    """
+    """Finds who sends to a draining address; .load_balancers are of all."""
 
     def __init__(self, conf, engine, address, clock=time.monotonic):
         self._engine = engine
@@ -97,10 +82,7 @@ class DrainWatch:
         self._watch = heartbeats.HeartbeatWatch()
 
     def get_senders(self):
-        """Look once.
-
-        :returns: {amphora id: drain.Standing} of present amphorae.
-        """
+        """Return {amphora id: drain.Standing} of present amphorae."""
         rows = amphora_repo.get_rows(self._engine)
         self.load_balancers = {row.id: row.load_balancer_id for row in rows}
         updates = heartbeat_repo.get_last_updates(self._engine)

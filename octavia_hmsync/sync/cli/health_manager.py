@@ -51,10 +51,7 @@ class ListHealthManagers(base.ListCommand):
 
 
 def _tell_key(row, newest):
-    """Return whether a health manager's heartbeat key is the list's.
-
-    :returns: RESTART, SAME or OTHER; None if that is not known.
-    """
+    """Compare its key with the list's: RESTART, SAME, OTHER, or None."""
     if row.configured_key_digest not in (None, row.key_digest):
         return 'RESTART'
     if newest is None or None in (row.key_digest, newest.key_digest):
@@ -280,10 +277,7 @@ class DeleteHealthManager(base.Change, command.Command):
                     seen.parts[0].generation.addresses)))
 
     def _delete(self, conf, engine, host, dry_run):
-        """Delete one.
-
-        :returns: its address; None if that stays in the list.
-        """
+        """Delete one; return its address, None if that stays listed."""
         row, member = drain.find(engine, host)
         if mem.is_listening(member, conf.hmsync.offline_after) or not (
                 dry_run or hm_repo.delete(engine, host, row.keepalive_at)):

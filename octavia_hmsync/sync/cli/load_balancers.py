@@ -7,11 +7,7 @@ from octavia_hmsync.sync.db import amphora_page as page_repo
 
 
 def find(engine, name):
-    """Return the id of a load balancer that is not deleted.
-
-    :param name: its name or id.
-    :raises NotPossible: if there is none, or several of that name.
-    """
+    """Return a load balancer's id by name or id, or raise NotPossible."""
     ids = page_repo.find_load_balancers(engine, name)
     if not ids:
         raise exceptions.NotPossible(

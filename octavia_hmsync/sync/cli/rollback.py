@@ -89,10 +89,7 @@ def _find_target(history, number):
 
 
 def carry_out(conf, engine, change):
-    """Roll back.
-
-    :raises NotPossible: if another list was published meanwhile.
-    """
+    """Roll back; NotPossible if another list was published meanwhile."""
     # Imported late, as where other commands need more than the database.
     from octavia_hmsync.notifications import outbox
 

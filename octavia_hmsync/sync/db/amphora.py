@@ -68,12 +68,7 @@ def admitted(admitted_to=None, not_admitted_to=None):
 
 @api.retry
 def add_missing(engine, amphora_ids=None):
-    """Add a row for each amphora with an agent, so that it can be claimed.
-
-    :param amphora_ids: only these; by default all, which reads every row of
-                        both tables.
-    :returns: number of added rows.
-    """
+    """Add rows for amphorae with an agent (all: slow); return how many."""
     select = _select_missing(with_agent())
     if amphora_ids is not None:
         select = select.where(_OCTAVIA.c.id.in_(amphora_ids))
@@ -134,10 +129,7 @@ class Counts:
 
 
 def count(engine, number):
-    """Return the Counts.
-
-    :param number: the newest generation, 0 if there is none.
-    """
+    """Return the Counts for the newest generation, 0 if there is none."""
     # outerjoin: an amphora without a row is behind, too.
     is_due = sa.func.coalesce(_TABLE.c.generation, -1) < number
     with engine.connect() as connection:
@@ -158,10 +150,7 @@ def count(engine, number):
 
 
 def get_heard(engine, limit):
-    """Return amphorae that were heard lately, the last ones first.
-
-    :returns: rows with id and lb_network_ip.
-    """
+    """Return id and lb_network_ip of amphorae, heard last first."""
     health = compat.AMPHORA_HEALTH
     with engine.connect() as connection:
         return connection.execute(
@@ -189,10 +178,7 @@ def get_ending_certificates(engine):
 
 
 def count_other_key(engine, key_digest):
-    """Count the amphorae that are not known to sign with a key.
-
-    :param key_digest: digest of the key; with None there are none.
-    """
+    """Count amphorae not known to sign with a key; 0 without a key."""
     if key_digest is None:
         return 0
     with engine.connect() as connection:
@@ -206,10 +192,7 @@ def count_other_key(engine, key_digest):
 
 
 def count_adoptions(engine, members, settings):
-    """Count the amphorae by whether they use the list that they acknowledged.
-
-    :returns: a Counter by adoption.Adoption.
-    """
+    """Return a Counter of amphorae by their adoption.Adoption."""
     judged = doubt_repo.judge(
         doubt_repo.get_unproven(engine),
         heartbeat_repo.get_heartbeats(engine), members, settings)
@@ -261,10 +244,7 @@ def get_own_page(engine, after, size):
 
 
 def find_wanted(engine, amphora_ids):
-    """Find the amphorae that still get the list.
-
-    :param amphora_ids: some may be deleted by now, or being replaced.
-    """
+    """Find which still get the list; some may be deleted or replaced."""
     with engine.connect() as connection:
         return set(connection.execute(
             sa.select(_OCTAVIA.c.id).where(
@@ -284,10 +264,7 @@ def is_any_behind(engine, number):
 
 @api.retry
 def delete_gone(engine, amphora_ids=None):
-    """Delete the rows of amphorae that are deleted or purged.
-
-    :returns: number of deleted rows.
-    """
+    """Delete the rows of deleted or purged amphorae; return how many."""
     select = (
         sa.select(_TABLE.c.amphora_id)
         .outerjoin(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)

@@ -94,10 +94,7 @@ def exists(engine, amphora_id):
 
 
 def find_load_balancers(engine, name):
-    """Find the ids of load balancers that are not deleted, in order.
-
-    :param name: an id, or a name; an id counts before equal names.
-    """
+    """Find ids of existing load balancers; an id before equal names."""
     with engine.connect() as connection:
         ids = connection.execute(
             sa.select(_LOAD_BALANCER.c.id)
@@ -110,10 +107,7 @@ def find_load_balancers(engine, name):
 
 
 def get_load_balancer_names(engine, ids):
-    """Return {id: name} of load balancers that exist and have a name.
-
-    :param ids: of load balancers, deleted or not.
-    """
+    """Return {id: name} of load balancers, deleted or not, with a name."""
     with engine.connect() as connection:
         return {row.id: row.name for row in connection.execute(
             sa.select(_LOAD_BALANCER.c.id, _LOAD_BALANCER.c.name)

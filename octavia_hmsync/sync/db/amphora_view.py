@@ -36,11 +36,7 @@ _LONGEST = 2**20
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """What an amphora reported in one heartbeat.
-
-    :param listeners: ids of the listeners that ran there.
-    :param members: {id: operating_status}, of the members in the heartbeat.
-    """
+    """One heartbeat: ids of listeners, {id: operating_status} of members."""
 
     id: str
     amphora_id: str
@@ -101,10 +97,7 @@ def get(engine, load_balancer_id, since):
 
 
 def delete_of(connection, load_balancer_ids):
-    """Delete the rows of load balancers, as part of a transaction.
-
-    :param load_balancer_ids: a subquery, or a list.
-    """
+    """Delete the rows of load balancers, a subquery or a list."""
     connection.execute(sa.delete(_TABLE).where(
         _TABLE.c.load_balancer_id.in_(load_balancer_ids)))
 

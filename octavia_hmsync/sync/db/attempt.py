@@ -47,10 +47,7 @@ def _waiting(number, *conditions):
 
 
 def nobody_waits(number, uploaders):
-    """Return the condition for amphorae for which no uploader waits.
-
-    :param uploaders: names; an uploader looks for work with its own name.
-    """
+    """Return the condition for amphorae for which no uploader waits."""
     return ~_waiting(number,
                      _TABLE.c.uploader.in_(list(uploaders))).exists()
 
@@ -64,11 +61,7 @@ def somebody_may_try(number, uploaders):
 
 
 def get_attempts(engine, number, amphora_ids):
-    """Return the failed attempts at amphorae.
-
-    :param number: the newest generation; only attempts with it count.
-    :returns: {amphora id: a list of reach.Attempt, never empty}.
-    """
+    """Return {amphora id: [reach.Attempt]} at the newest generation."""
     attempts = collections.defaultdict(list)
     amphora_ids = list(amphora_ids)
     with engine.connect() as connection:
@@ -83,10 +76,7 @@ def get_attempts(engine, number, amphora_ids):
 
 
 def record(connection, number, name, outcomes, max_age):
-    """Record how an uploader's attempts ended.
-
-    :returns: {id of a failed amphora: when to try it again, None for now}.
-    """
+    """Record attempts; return {failed amphora: when to retry, None: now}."""
     rows = connection.execute(sa.select(_TABLE).where(
         _TABLE.c.amphora_id.in_([o.amphora_id for o in outcomes]))).all()
     tried = [o for o in outcomes if o.uploaded]
@@ -213,10 +203,7 @@ def forget_older(connection, number):
 
 
 def retry_now(connection, amphora_ids=None):
-    """End the wait of all uploaders; their attempts stay recorded.
-
-    :returns: the ids of the amphorae for which an uploader waited, a set.
-    """
+    """End all waits, keep attempts; return ids that an uploader waited for."""
     condition = sa.and_(
         _TABLE.c.next_attempt_at > types.utcnow(),
         sa.true() if amphora_ids is None

@@ -228,11 +228,7 @@ def give_back(engine, owner):
 
 @api.retry
 def release_all(engine, prefix):
-    """Release the amphorae of batches that did not end, as release() does.
-
-    :param prefix: of the owners of these batches.
-    :returns: number of released amphorae.
-    """
+    """Release amphorae of batches with a prefix; return how many."""
     return _release(
         engine, _TABLE.c.claim_owner.startswith(prefix, autoescape=True),
         result=None)
@@ -248,10 +244,7 @@ def _release(engine, condition, **values):
 
 @api.retry
 def retry_now(engine):
-    """Make all amphorae due now whose last attempt failed.
-
-    :returns: number of amphorae.
-    """
+    """Make failed amphorae due now; return how many."""
     with engine.begin() as connection:
         waiting = set(connection.execute(
             sa.select(_TABLE.c.amphora_id)
@@ -262,11 +255,7 @@ def retry_now(engine):
 
 @api.retry
 def upload_again(engine, amphora_ids):
-    """Make amphorae due for another upload, whatever list they have.
-
-    :param amphora_ids: amphorae that a batch works on stay as they are.
-    :returns: number of amphorae that are due now.
-    """
+    """Make amphorae due again unless a batch has them; return how many."""
     with engine.begin() as connection:
         return sum(_upload_again(connection, amphora_ids[n:n + _AT_ONCE])
                    for n in range(0, len(amphora_ids), _AT_ONCE))

@@ -53,11 +53,7 @@ class Unproven:
 
 def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
                  limit=None, amphora_ids=None):
-    """Return the amphorae that were not seen to use their list yet.
-
-    :param max_age: seconds; without amphorae that acknowledged earlier.
-    :param min_age: seconds; without amphorae that acknowledged later.
-    """
+    """Return Unproven ones that acknowledged max_age to min_age ago."""
     select = (
         sa.select(_TABLE.c.amphora_id, _TABLE.c.controller_ip_port_list,
                   _TABLE.c.applied_at, _TABLE.c.held_at, _TABLE.c.result,
@@ -118,11 +114,7 @@ def get_overdue_page(engine, after, size, min_age):
 
 
 def judge_page(engine, rows, members, settings):
-    """Judge some amphorae, as judge_all().
-
-    :param rows: with adopted_at, and the amphora's id as ``id``.
-    :returns: {amphora id: adoption.Adoption}.
-    """
+    """Return {amphora id: Adoption} of rows with adopted_at and ``id``."""
     judged = {row.id: adoption.Adoption.ADOPTED for row in rows
               if row.adopted_at is not None}
     others = [row.id for row in rows if row.id not in judged]
@@ -136,10 +128,7 @@ def judge_page(engine, rows, members, settings):
 
 
 def judge_all(engine, members, settings):
-    """Judge whether amphorae use the lists that they acknowledged.
-
-    :returns: {amphora id: adoption.Adoption}.
-    """
+    """Return {amphora id: Adoption} by the lists that they acknowledged."""
     with engine.connect() as connection:
         adopted = connection.execute(
             sa.select(_TABLE.c.amphora_id)
@@ -151,11 +140,7 @@ def judge_all(engine, members, settings):
 
 
 def judge(unproven, heartbeats, members, settings):
-    """Judge amphorae that were not seen to use their list.
-
-    :param heartbeats: what heartbeat.get_heartbeats() returned.
-    :returns: {amphora id: adoption.Adoption}.
-    """
+    """Return {amphora id: Adoption} by heartbeat.get_heartbeats()."""
     observed = {m.address for m in members if m.is_heard and
                 mem.is_listening(m, settings.offline_after)}
     return {row.amphora_id: adoption.judge(
@@ -165,11 +150,7 @@ def judge(unproven, heartbeats, members, settings):
 
 @api.retry
 def set_previous(engine, unproven, previous):
-    """Record which lists an amphora may still be using.
-
-    :param unproven: an Unproven; skipped if it got another list since.
-    :param previous: the rest of its doubt.previous.
-    """
+    """Record which lists it may use, unless it got another list since."""
     with engine.begin() as connection:
         if connection.execute(
                 sa.update(_TABLE).where(_are_still([unproven]))
@@ -203,12 +184,7 @@ def _have_still(unproven):
 
 
 def set_not_adopted(engine, unproven):
-    """Record that amphorae were seen to keep another list.
-
-    :param unproven: a list of Unproven; an amphora that got another list
-                     since, or is recorded already, is skipped.
-    :returns: the ids of the amphorae that this call recorded.
-    """
+    """Record that they keep another list; return ids of the new ones."""
     return [amphora_id for n in range(0, len(unproven), _AT_ONCE)
             for amphora_id in _set_not_adopted(engine,
                                                unproven[n:n + _AT_ONCE])]

@@ -14,28 +14,18 @@ _TABLE = models.Amphora.__table__
 
 
 def get_all(engine):
-    """Return the Sendings of all amphorae; this reads all rows.
-
-    :returns: {amphora id: exposure.Sending, None if it never acknowledged a
-              list}.
-    """
+    """Return {amphora id: exposure.Sending, or None}; reads all rows."""
     return _get(engine, _select().where(_TABLE.c.applied_at.is_not(None)))
 
 
 def get_page(engine, after, size):
-    """Return a page of Sendings, in the order of the ids.
-
-    :returns: as get_all().
-    """
+    """Return a page of get_all(), in the order of the ids."""
     return _get(engine, _select().where(_TABLE.c.amphora_id > after)
                 .order_by(_TABLE.c.amphora_id).limit(size))
 
 
 def get_since(engine, seconds):
-    """Return the Sendings of amphorae that acknowledged in the last seconds.
-
-    :returns: as get_all().
-    """
+    """Return get_all() of amphorae that acknowledged lately."""
     return _get(engine, _select().where(
         _TABLE.c.applied_at > types.utcnow_plus(-seconds)))
 

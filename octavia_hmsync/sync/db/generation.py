@@ -52,10 +52,7 @@ class Generation:
         return tuple(self.slots)
 
     def slots_for(self, names):
-        """Return the slots of the addresses that amphorae of a zone reach.
-
-        :param names: of the zone, see zones.Names.
-        """
+        """Return the slots of addresses that a zone's zones.Names reach."""
         return zn.slots_of(self.slots, self.zones, names)
 
     def part_for(self, amphora_id, names, length):
@@ -96,10 +93,7 @@ def get_last_good(engine):
 
 
 def is_wanted(engine, number):
-    """Tell whether amphorae should still get a generation.
-
-    :returns: False after a later one took its place, or it was rolled back.
-    """
+    """Tell if amphorae still get it: neither replaced nor rolled back."""
     newest = get_newest(engine)
     if newest is None:
         return False
@@ -110,10 +104,7 @@ def is_wanted(engine, number):
 
 
 def find_doubtful(engine, numbers):
-    """Find the numbers of generations that are not OPEN, a set.
-
-    :param numbers: search among these; may contain None.
-    """
+    """Find which numbers (or None) are of generations that are not OPEN."""
     numbers = set(numbers) - {None}
     if not numbers:
         return set()
@@ -174,10 +165,7 @@ def publish(engine, number, slots, reason, published_by,
 
 @api.retry
 def set_key_digest(engine, number, key_digest):
-    """Record the key that comes with a list that did not name one.
-
-    :returns: True if this call was the first.
-    """
+    """Record the key of a list without one; True if this call was first."""
     with engine.begin() as connection:
         return connection.execute(
             sa.update(_TABLE)
@@ -187,11 +175,7 @@ def set_key_digest(engine, number, key_digest):
 
 @api.retry
 def begin_wave(engine, number, wave, status):
-    """Begin to admit more amphorae, if no other housekeeper was faster.
-
-    :param wave: number of waves that the caller has seen.
-    :returns: True if this call began it.
-    """
+    """Begin the wave after the seen one; True if this call was first."""
     with engine.begin() as connection:
         return connection.execute(
             sa.update(_TABLE)
@@ -202,10 +186,7 @@ def begin_wave(engine, number, wave, status):
 
 @api.retry
 def set_open(engine, number):
-    """End the trial of a generation: every amphora gets it.
-
-    :returns: True if this call was the first.
-    """
+    """End a generation's trial: all get it; True if this call was first."""
     with engine.begin() as connection:
         is_first = connection.execute(
             sa.update(_TABLE)
@@ -266,11 +247,7 @@ def get_suspects(engine):
 
 @dataclasses.dataclass(frozen=True)
 class Ages:
-    """Seconds since events of generations, None without such an event.
-
-    :param newest: since the newest generation was published.
-    :param roll_back: since the last roll back, of generations still kept.
-    """
+    """Seconds since the newest list, and since the last roll back, or None."""
 
     newest: float | None
     roll_back: float | None
@@ -289,10 +266,7 @@ def get_ages(engine):
 
 @api.retry
 def clear_suspects(engine):
-    """Give every suspect address another chance.
-
-    :returns: the addresses that were suspect.
-    """
+    """Give suspect addresses another chance, and return them."""
     suspects = list(get_suspects(engine))
     with engine.begin() as connection:
         connection.execute(
@@ -304,10 +278,7 @@ def clear_suspects(engine):
 
 @api.retry
 def set_completed(engine, number):
-    """Record that every amphora has a generation.
-
-    :returns: True if this call was the first.
-    """
+    """Record that every amphora has it; True if this call was first."""
     with engine.begin() as connection:
         result = connection.execute(
             sa.update(_TABLE)

@@ -111,11 +111,7 @@ def register(engine, host, ip_address, port, instance, offline_after,
 
 
 def _find_restart_took(before, address, start_took):
-    """Return the seconds that a restart took, up to a registration, or None.
-
-    :param before: the earlier row of the address, or else of the host, or
-                   None.
-    """
+    """Return the seconds of a restart, by the earlier row, or None."""
     if before is not None and before.status == mem.OFFLINE and (
             _address(before) == address):
         took = _age(before, 'keepalive_at')
@@ -140,11 +136,7 @@ def _conflict(address, holder):
 @api.retry
 def touch(engine, host, instance, ip_address, port, offline_after,
           configured_key_digest=None):
-    """Write a keepalive; the parameters are those of register().
-
-    :returns: False if this process is not ONLINE at this address, or no
-              longer, and has to register.
-    """
+    """Write a keepalive; False if this process has to register()."""
     with engine.begin() as connection:
         result = connection.execute(
             sa.update(_TABLE)
@@ -194,10 +186,7 @@ def age_future(engine, offline_after):
 
 @api.retry
 def set_offline(engine, host, instance):
-    """Set a health manager to OFFLINE: its process no longer listens.
-
-    :returns: True if the row was this process's own.
-    """
+    """Set a health manager to OFFLINE; True if the row was its own."""
     with engine.begin() as connection:
         result = connection.execute(
             sa.update(_TABLE)
@@ -262,10 +251,7 @@ def find_ahead(engine):
 
 @api.retry
 def delete(engine, host, keepalive_at):
-    """Delete a row, if there was no keepalive since the caller looked.
-
-    :returns: True if it was deleted.
-    """
+    """Delete a row without a new keepalive; True if it was deleted."""
     is_it = (_TABLE.c.host == host, _TABLE.c.keepalive_at == keepalive_at)
     with engine.begin() as connection:
         # From here on the row is this call's alone.
@@ -280,10 +266,7 @@ def delete(engine, host, keepalive_at):
 
 @api.retry
 def set_heard(engine, host, instance):
-    """Record that heartbeats arrive at a health manager.
-
-    :returns: True if this was not recorded before.
-    """
+    """Record that heartbeats arrive; True if that was not recorded."""
     with engine.begin() as connection:
         return connection.execute(
             sa.update(_TABLE)
@@ -310,10 +293,7 @@ def set_announced(engine, host, old, new):
 
 
 def find_usurper(engine, host, instance, offline_after):
-    """Find another living process that registered under the same host.
-
-    :returns: its address, or None.
-    """
+    """Return the address of another living process of the host, or None."""
     with engine.connect() as connection:
         row = connection.execute(
             _select().where(_TABLE.c.host == host,
@@ -324,10 +304,7 @@ def find_usurper(engine, host, instance, offline_after):
 
 
 def find(engine, host, instance):
-    """Return the Member that a process has registered.
-
-    :returns: None if the row is gone or another process's.
-    """
+    """Return a process's Member, None if the row is another one's."""
     with engine.connect() as connection:
         row = connection.execute(
             _select().where(_TABLE.c.host == host,
@@ -341,10 +318,7 @@ def get_all(engine):
 
 
 def get_all_at(engine):
-    """Return all registered health managers, and the database's time.
-
-    :returns: (a list of Members, by host; a time, None if there are none).
-    """
+    """Return (Members by host, the database's time or None without any)."""
     rows = get_rows(engine)
     return [_to_member(row) for row in rows], rows[0].now if rows else None
 
@@ -386,10 +360,7 @@ def get_rows(engine):
 
 
 def delete_expired(engine, retention):
-    """Delete the rows of health managers that have been gone for long.
-
-    :returns: the hosts whose rows were deleted.
-    """
+    """Delete health managers gone for long; return their hosts."""
     hosts = []
     for row in get_rows(engine):
         if _age(row, 'keepalive_at') <= retention:

@@ -19,11 +19,7 @@ _HEALTH = compat.AMPHORA_HEALTH
 
 
 def get_heartbeats(engine, amphora_id=None, max_age=None, amphora_ids=None):
-    """Return where unproven amphorae were heard since they acknowledged.
-
-    :param max_age: seconds; without amphorae that acknowledged earlier.
-    :returns: {amphora id: {address: seconds since}}.
-    """
+    """Return {amphora id: {address: seconds since}} of unproven ones."""
     select = (sa.select(_TABLE, types.utcnow().label('now'))
               .join(_AMPHORA, _AMPHORA.c.amphora_id == _TABLE.c.amphora_id)
               .where(_AMPHORA.c.adopted_at.is_(None),
@@ -60,10 +56,7 @@ def get_last_updates(engine):
 
 
 def note_heartbeat(engine, amphora_id, address, seconds_ago=0.0):
-    """Note where an amphora was heard.
-
-    :param address: of the health manager that heard it.
-    """
+    """Note at which health manager's address an amphora was heard."""
     arrived = time.monotonic() - seconds_ago
     _note_heartbeat(engine, amphora_id, address, arrived)
 

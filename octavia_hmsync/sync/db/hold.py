@@ -57,10 +57,7 @@ def find_silent(engine, before, amphora_ids=None, max_age=None):
 
 
 def is_last_update_ours(row):
-    """Tell whether a hold wrote last_update, and not a heartbeat.
-
-    :param row: with ``held_at`` and ``last_update``.
-    """
+    """Tell whether a hold, not a heartbeat, wrote a row's last_update."""
     return (row.held_at is not None and row.last_update is not None and
             row.last_update <= row.held_at)
 
@@ -157,12 +154,7 @@ def get_held_page(engine, after, size, min_age):
 
 @api.retry
 def release_heard(engine, amphora_ids=None, max_age=None):
-    """End the holds of amphorae that were heard since.
-
-    :param max_age: seconds; only holds that began since.
-    :returns: ids of the amphorae whose hold this call ends; another guard may
-              have ended the other holds.
-    """
+    """End the holds of those heard since; return the ids that it ended."""
     select = (sa.select(_TABLE.c.amphora_id)
               .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
               .where(_TABLE.c.held_since.is_not(None),

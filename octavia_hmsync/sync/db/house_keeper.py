@@ -16,11 +16,7 @@ _TABLE = models.HouseKeeper.__table__
 
 @api.retry
 def touch(engine, host, pinned, key_digest=None, problem=None):
-    """Write a keepalive with the configuration of the host.
-
-    :param pinned: well-formed addresses that its file lists.
-    :param problem: why it uploads no list, None if nothing keeps it from that.
-    """
+    """Write a keepalive, with what the file pins and what the problem is."""
     values = {'pinned_ip_port_list': addr.join_list(pinned),
               'key_digest': key_digest,
               'problem': problem and types.storable(problem),
@@ -66,10 +62,7 @@ def get_pins(engine):
 
 
 def get_up(engine, max_age):
-    """Return the housekeepers that are up, and why they upload nothing.
-
-    :returns: {host: a line of text, or None if it may upload}, by host.
-    """
+    """Return {host: why it uploads nothing, or None} of those up."""
     with engine.connect() as connection:
         rows = connection.execute(
             sa.select(_TABLE.c.host, _TABLE.c.problem)
@@ -79,12 +72,7 @@ def get_up(engine, max_age):
 
 
 def get_key_digests(engine, max_age=None):
-    """Return digests of heartbeat keys by host, of housekeepers that are up.
-
-    :param max_age: seconds without a keepalive after which one is not; None
-                    where that cannot be told.
-    :returns: a dict; None for one that has no key.
-    """
+    """Return {host: digest of its key, or None} of housekeepers up."""
     select = (sa.select(_TABLE.c.host, _TABLE.c.key_digest)
               .order_by(_TABLE.c.host))
     if max_age is not None:

@@ -17,10 +17,7 @@ def get_keys(engine, settings):
 
 
 def make_keys(engine, managers, newest):
-    """Return the key.Keys.
-
-    :param managers: listening.HealthManagers, for any key.
-    """
+    """Return the key.Keys, with HealthManagers for any key."""
     return key.Keys(
         newest.key_digest if newest and newest.status != trial.ROLLED_BACK
         else None,

@@ -18,11 +18,7 @@ _TABLE = models.LeftAddress.__table__
 
 
 def add(connection, address):
-    """Record that a health manager has left an address.
-
-    :param connection: in a transaction in which no other process can register
-                       at the address.
-    """
+    """Record a left address, while no other process can register there."""
     if not connection.execute(
             sa.update(_TABLE).where(_TABLE.c.address == address)
             .values(left_at=types.utcnow())).rowcount:

@@ -18,10 +18,7 @@ _NUMBER = 1
 
 @dataclasses.dataclass(frozen=True)
 class Pause:
-    """A time without uploads.
-
-    :param reason: why, in the operator's words; may be empty.
-    """
+    """A time without uploads; the operator's reason may be empty."""
 
     reason: str
     begun_at: datetime.datetime
@@ -57,10 +54,7 @@ def begin(engine, seconds, reason):
 
 @api.retry
 def end(engine):
-    """End the pause.
-
-    :returns: True if there was one.
-    """
+    """End the pause; True if there was one."""
     with engine.begin() as connection:
         was_there = connection.execute(
             sa.select(sa.func.count()).select_from(_TABLE)

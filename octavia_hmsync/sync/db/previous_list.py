@@ -28,10 +28,7 @@ _AT_ONCE = 500
 
 @dataclasses.dataclass(frozen=True)
 class Claimed:
-    """The lists of an amphora that a batch has claimed.
-
-    :param rows: its rows here, {number: list or adoption.Unknown}.
-    """
+    """A claimed amphora's lists; rows: {number: list or Unknown}."""
 
     use: adoption.Use
     rows: dict

@@ -43,10 +43,7 @@ def _has_failed(number):
 
 
 def get_progress(engine, number, admitted_to=None, not_admitted_to=None):
-    """Return the Progress.
-
-    :param admitted_to: see amphora.admitted(), like not_admitted_to.
-    """
+    """Return the Progress; amphora.admitted() explains the last two."""
     done = _TABLE.c.generation >= number
 
     def count(condition):
@@ -68,11 +65,7 @@ def get_progress(engine, number, admitted_to=None, not_admitted_to=None):
 
 
 def get_failed(engine, number, limit):
-    """Return rows of amphorae that lack a list because attempts failed.
-
-    :param limit: largest number; those tried most often come first.
-    :returns: rows, each with the database's time as ``now``.
-    """
+    """Return rows, with ``now``, that failed; most attempts first."""
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,

@@ -55,11 +55,7 @@ def get_all(engine):
 
 
 def get_reachable(engine, name):
-    """Return agents that other uploaders reached recently, to probe them.
-
-    :param name: the uploader; without agents that it has tried in vain.
-    :returns: {lb_network_ip: when the agent answered}.
-    """
+    """Return {agent: when it answered others}, not tried in vain here."""
     with engine.connect() as connection:
         in_vain = connection.execute(
             sa.select(_ATTEMPT.c.amphora_id)
@@ -93,10 +89,7 @@ def set_reached(engine, name):
 
 @api.retry
 def set_overtaken(engine, name, number):
-    """Record that others reach amphorae that an uploader cannot reach.
-
-    :param number: how many; a higher recorded number stays.
-    """
+    """Record how many others alone reach; a higher number stays."""
     with engine.begin() as connection:
         connection.execute(
             sa.update(_TABLE)

@@ -88,10 +88,7 @@ class StaticDriver:
         self._address = conf.hmsync.static_address
 
     def get(self):
-        """Return ``[hmsync] static_address``.
-
-        :raises InvalidAddress: if it is not set.
-        """
+        """Return ``[hmsync] static_address``, or raise InvalidAddress."""
         if not self._address:
             raise exceptions.InvalidAddress(
                 '[hmsync] address_driver is static, but static_address is '
@@ -100,11 +97,7 @@ class StaticDriver:
 
 
 def load_driver(conf):
-    """Load the driver that ``[hmsync] address_driver`` names.
-
-    :returns: an object with ``get()``.
-    :raises InvalidConfiguration: if no driver has that name.
-    """
+    """Load ``address_driver``, or raise InvalidConfiguration."""
     name = conf.hmsync.address_driver
     try:
         return stevedore.DriverManager(

@@ -144,10 +144,7 @@ class FailoverGuard:
         self._paged_at = None
 
     def run_once(self):
-        """Hold back amphorae that could not be heard, release heard ones.
-
-        :returns: the ids of the amphorae that are held back, a set.
-        """
+        """Hold back the unheard, release the heard; return held ids, a set."""
         self._release_heard()
         # By this controller's clock, which its failover loop compares with
         # the stored time; in whole seconds, as MySQL stores it.

@@ -53,11 +53,7 @@ class Keepalive:
         self._last_write = None
 
     def beat(self):
-        """Write one keepalive, or register, as needed.
-
-        :raises HMSyncException: with the reason and the next step, if this
-                                 health manager must not be ONLINE.
-        """
+        """Write a keepalive, or register, or raise HMSyncException."""
         if self._listener.has_stopped():
             self.say_goodbye()
             return
@@ -82,10 +78,7 @@ class Keepalive:
             raise
 
     def get_age(self):
-        """Return for how many seconds no keepalive was written.
-
-        :returns: None before the first one.
-        """
+        """Return the seconds since the last keepalive, None before any."""
         if self._last_write is None:
             return None
         return self._clock() - self._last_write

@@ -90,11 +90,7 @@ class Listener:
 
 
 def find_process(name=compat.LISTENER_PROCESS):
-    """Find the listener among this process's children.
-
-    :param name: name of another child to find instead.
-    :returns: its multiprocessing.Process, or None if it has ended.
-    """
+    """Find the listener, or a child of another name; None if it ended."""
     for process in multiprocessing.active_children():
         if process.name == name:
             return process

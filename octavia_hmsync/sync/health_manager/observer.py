@@ -65,10 +65,7 @@ class AdoptionObserver:
         self._key_digest = None
 
     def observe_any(self):
-        """Note a heartbeat of any amphora.
-
-        :raises DBError: if the database cannot be used.
-        """
+        """Note a heartbeat of any amphora; DBError may be raised."""
         self._refresh()
         if self._is_heard is False:
             hm_repo.set_heard(self._engine, self._conf.host, self._instance)
@@ -118,11 +115,7 @@ class AdoptionObserver:
                 self._overdue[amphora_id] = float('-inf')
 
     def _look_up(self, amphora_id):
-        """Return what is known of an amphora.
-
-        :returns: (its Unproven, or None; seconds since it was heard, by
-                  address; when that was read).
-        """
+        """Return (its Unproven or None, {address: seconds since}, when)."""
         if amphora_id in self._unproven:
             return (self._unproven[amphora_id],
                     self._heard.setdefault(amphora_id, {}), self._read_at)

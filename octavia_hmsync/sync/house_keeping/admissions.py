@@ -14,11 +14,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Admissions:
-    """Admits amphorae to the generation on trial, in one pass.
-
-    :param good: the last good Generation, or None.
-    :param length: how many addresses one amphora gets at most.
-    """
+    """Admits amphorae to a list on trial, ``length`` addresses for each."""
 
     def __init__(self, engine, newest, good, length):
         self._engine = engine
@@ -51,11 +47,7 @@ class Admissions:
         return chosen
 
     def group(self, admitted):
-        """Group amphorae by the zone whose list they got.
-
-        :returns: {names of the zone: [AdmittedAmphora]}; a single group if no
-                  health manager has or had a zone.
-        """
+        """Return {names of the zone: [AdmittedAmphora]}, one without zones."""
         names = self._get_names([a.amphora_id for a in admitted])
         groups: dict = {}
         for amphora in admitted:
@@ -114,11 +106,7 @@ class Admissions:
                 if self._has_zones else {})
 
     def _find(self):
-        """Find the amphorae that the list concerns.
-
-        :returns: (a list of Eligible, the ids of those among them whose
-                  present list never proved good).
-        """
+        """Return (Eligible ones, ids of those without a list proved good)."""
         eligible, astray = [], []
         names = self._get_names()
         fresh = {zone: self._find_fresh(zone)

@@ -32,10 +32,7 @@ class AdoptionWatch:
         self._notifier = notifier
 
     def run_once(self):
-        """Look once.
-
-        :returns: how many amphorae were found to use their list.
-        """
+        """Look once; return how many were found to use their list."""
         settings = timing.Settings.from_conf(self._conf)
         # During a sync thousands of amphorae cannot be judged yet.
         max_age = 2 * adoption.time_to_wait(settings.heartbeat_timeout)
@@ -61,10 +58,7 @@ class AdoptionWatch:
         return doubt_repo.set_adopted(self._engine, proven)
 
     def _rule_out(self, unproven, managers):
-        """Return which lists each one may still be using.
-
-        :returns: a list of (Unproven, lists that are left).
-        """
+        """Return (Unproven, lists that it may still be using) of each."""
         self._watch.sample(self._clock(), {
             _key(row): heartbeats.NO_NEWS if row.last_update is None
             else row.last_update for row in unproven},

@@ -86,10 +86,7 @@ class Delegate:
         self._offered_at = None
 
     def run_once(self):
-        """Offer jobs until no amphora is due.
-
-        :raises JobboardUnavailable: if the jobboard cannot be used.
-        """
+        """Offer jobs until none is due, or raise JobboardUnavailable."""
         try:
             while not self._stopping.is_set():
                 if self._is_wanted():

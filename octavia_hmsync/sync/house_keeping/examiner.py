@@ -251,10 +251,7 @@ class Examiner:
         return steady_for, self._steadiness.clock_for
 
     def _admit(self, newest, admission, fresh, status):
-        """Admit the next canaries.
-
-        :returns: the new status of the generation, or None if unchanged.
-        """
+        """Admit the next canaries; return the new status, None if the same."""
         size = (self._conf.hmsync.wave_size if status == trial.WAVES
                 else self._conf.hmsync.canary_size)
         chosen = admission.admit(size, fresh, status)

@@ -69,10 +69,7 @@ class Planner:
         self._announcer = announcer.Announcer(engine, notifier)
 
     def run_once(self):
-        """Look at the membership, and publish a list if it must change.
-
-        :returns: True if a list was published.
-        """
+        """Publish a list if the membership needs it; True if published."""
         with instruments.unknown_if_it_fails(self._measure.plan_held):
             came_of_it = self._run_once(self._conf.hmsync)
         self._measure.on_decision(came_of_it)

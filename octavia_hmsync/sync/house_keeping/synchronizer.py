@@ -60,10 +60,7 @@ class Batches:
         self._error = None
 
     def begin(self):
-        """Begin a batch, if there is room for one.
-
-        :raises RuntimeError: if no thread can be started.
-        """
+        """Begin a batch if there is room; RuntimeError without a thread."""
         with self._lock:
             if (self._is_stopping or self._feeder is not None or
                     len(self._running) >= self._limit):
@@ -81,11 +78,7 @@ class Batches:
         future.add_done_callback(self._on_batch_done)
 
     def reap(self):
-        """Collect the results of the batches that have ended.
-
-        :returns: how many amphorae had each result, a Counter.
-        :raises Exception: what a batch raised.
-        """
+        """Return a Counter of ended batches' results, or raise an error."""
         with self._lock:
             done = {future for future in self._running if future.done()}
             self._running -= done
@@ -247,10 +240,7 @@ class Synchronizer:
         self._examiner = examiner.Examiner(conf, engine, notifier=notifier)
 
     def work(self):
-        """Call run_once() and check(), and remember what keeps it from work.
-
-        :raises Exception: what they raise.
-        """
+        """Call run_once() and check(); remember, and raise, what fails."""
         try:
             self.run_once()
             self.check()

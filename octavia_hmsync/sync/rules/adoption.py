@@ -42,11 +42,7 @@ class Adoption(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Unknown:
-    """Stands for any list that an amphora may have got.
-
-    :param before: it got the list before the generation with this number;
-                   None if that is not known.
-    """
+    """Any list from before a generation; None if that is not known."""
 
     before: int | None = None
 
@@ -107,11 +103,7 @@ class Use:
 def after_acknowledged(use: Use, addresses: tuple[str, ...], number: int,
                        key_digest: str | None = None
                        ) -> tuple[tuple[str, ...] | Unknown, ...]:
-    """Return which other lists an amphora may use after it acknowledged one.
-
-    :returns: as Doubt.previous; complete, with an Unknown for all lists of
-              older generations that are not known.
-    """
+    """Return Doubt.previous, with Unknown, after an acknowledgement."""
     if use.is_of(addresses, key_digest):
         return use.previous
     before = [number if p.before is None else p.before

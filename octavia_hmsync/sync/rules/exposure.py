@@ -53,10 +53,7 @@ class Exposure:
         self._users: dict[Sending, set[str]] = {}
 
     def note(self, amphora_id: str, sending: Sending | None) -> None:
-        """Record what an amphora uses now.
-
-        :param sending: None if it is gone, or never acknowledged a list.
-        """
+        """Record what an amphora uses now; None: gone, or no list."""
         old = self._sendings.get(amphora_id)
         if sending == old:
             return
@@ -74,11 +71,7 @@ class Exposure:
             self._sendings[amphora_id] = sending
 
     def between(self, after: str, last: str | None) -> set[str]:
-        """Return the ids of amphorae above one id, and up to another.
-
-        :param after: '' for all from the first.
-        :param last: None for all to the last.
-        """
+        """Return ids above ``after`` ('': from the first) up to ``last``."""
         return {i for i in self._sendings
                 if i > after and (last is None or i <= last)}
 

@@ -206,10 +206,7 @@ class HealthManagers:
                                  gone_for, self.settings)
 
     def gone_for(self, address: str) -> float:
-        """Return the seconds since a member's last keepalive or goodbye.
-
-        :returns: infinite if no member holds the address.
-        """
+        """Return seconds since keepalive or goodbye; inf without a member."""
         member = self._members.get(address)
         # Ages from before a jump of the database's clock are not known.
         return math.inf if member is None else min(member.keepalive_age,
@@ -226,10 +223,7 @@ class HealthManagers:
 
 def find_unheard(addresses: abc.Iterable[str],
                  listens: abc.Callable[[str], bool]) -> frozenset[str]:
-    """Return the addresses of a list at which no health manager listens.
-
-    :param listens: HealthManagers.has_listened, .listens or .may_listen.
-    """
+    """Return the addresses where HealthManagers.listens, or so, is False."""
     return frozenset(a for a in addresses if not listens(a))
 
 

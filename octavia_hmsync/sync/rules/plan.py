@@ -100,20 +100,14 @@ def plan(managers: listening.HealthManagers, last: tuple[str, ...] | None,
 
 def for_key(decision: Decision, last: tuple[str, ...],
             is_key_new: bool) -> Decision:
-    """Publish the last list again if nothing but the heartbeat key changes.
-
-    :param is_key_new: whether the next list is for another key.
-    """
+    """Publish the last list again if nothing but its key changes."""
     return again(decision, last, 'for another heartbeat_key' if is_key_new
                  else '')
 
 
 def again(decision: Decision, last: tuple[str, ...],
           reason: str) -> Decision:
-    """Publish the last list again if only what goes with it changes.
-
-    :param reason: what changes, '' for nothing.
-    """
+    """Publish the last list again if what goes with it changes (reason)."""
     if not reason or decision.held and decision.addresses is None:
         return decision
     parts = filter(None, (decision.reason, reason))
@@ -124,10 +118,7 @@ def again(decision: Decision, last: tuple[str, ...],
 
 def _find_too_few(managers: listening.HealthManagers,
                   addresses: tuple[str, ...]) -> frozenset[str]:
-    """Find dead addresses to remove at once, before removal_delay.
-
-    :returns: empty if the list tolerates them, or no other address is left.
-    """
+    """Find dead ones to remove before removal_delay, if others are left."""
     unheard = listening.find_unheard(addresses, managers.may_listen)
     if not unheard or len(unheard) == len(addresses):
         return frozenset()

@@ -19,10 +19,7 @@ from octavia_hmsync.sync.rules import zones as zn
 def decide(managers: listening.HealthManagers, last: tuple[str, ...] | None,
            suspects: abc.Iterable[str], good: tuple[str, ...] | None,
            zones: zn.Zones) -> plan.Decision:
-    """Decide which list to publish; without zones as plan.plan().
-
-    :param managers: as for plan.plan(), like last, suspects and good.
-    """
+    """Decide which list to publish, as plan.plan(), which has no zones."""
     if not zones:
         return plan.plan(managers, last, suspects, good)
     suspects = frozenset(suspects)

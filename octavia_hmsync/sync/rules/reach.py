@@ -125,11 +125,7 @@ def is_systematic(failures: int) -> bool:
 
 def batch_limit(own: Uploader, others: abc.Iterable[Uploader],
                 max_age: float, limit: int, has_reached: bool) -> int:
-    """Return how many amphorae an uploader may claim at once.
-
-    :param has_reached: whether its process has reached any amphora so far.
-    :returns: 0 to leave the work to the others.
-    """
+    """Return how many to claim at once; 0 leaves it to the others."""
     able = get_able(others, max_age)
     if not able:
         return limit

@@ -84,10 +84,7 @@ def first_status_by_zone(old: abc.Sequence[str], old_zones: zn.Zones,
                          new: abc.Sequence[str], new_zones: zn.Zones,
                          managers: listening.HealthManagers, canary_size: int,
                          wave_size: int, is_key_new: bool = False) -> str:
-    """Return the most careful first_status() of all zones.
-
-    :param old: as for first_status(), like new and the rest.
-    """
+    """Return the most careful first_status() of all zones."""
     found = {first_status(
         zn.reachable(old, old_zones, names),
         zn.reachable(new, new_zones, names), managers, canary_size,
@@ -101,11 +98,7 @@ def first_status_by_zone(old: abc.Sequence[str], old_zones: zn.Zones,
 def has_nothing_to_lose(old: abc.Sequence[str], old_zones: zn.Zones,
                         new: abc.Sequence[str], new_zones: zn.Zones,
                         managers: listening.HealthManagers) -> bool:
-    """Tell whether a new list can do no harm in any zone.
-
-    :param old: the list that amphorae have; empty if that is not known.
-    :returns: False if a zone that gets new addresses has something to lose.
-    """
+    """Tell whether a list can do no harm in any zone; old may be empty."""
     is_any = False
     for names in zn.views(old_zones, new_zones):
         before = zn.reachable(old, old_zones, names)

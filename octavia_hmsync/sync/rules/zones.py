@@ -47,11 +47,7 @@ def home(zone: str) -> str:
 
 def reachable(addresses: abc.Iterable[str], zones: Zones,
               names: Names) -> tuple[str, ...]:
-    """Return the addresses that an amphora can reach.
-
-    :param addresses: a published list, in order.
-    :returns: some of the addresses, in order; never empty.
-    """
+    """Return the addresses, never none, that an amphora can reach."""
     addresses = tuple(addresses)
     if not zones:
         return addresses
@@ -81,10 +77,7 @@ def slots_of(slots: abc.Mapping[str, int], zones: Zones,
 
 def part(key: str, slots: abc.Mapping[str, int], zones: Zones, names: Names,
          length: int) -> tuple[str, ...]:
-    """Choose the addresses for one amphora.
-
-    :returns: as subset.subset().
-    """
+    """Choose the addresses for one amphora, as subset.subset()."""
     reached = slots_of(slots, zones, names)
     gone = addr.canonical(_find_away(reached, zones, names))
     if not gone or len(gone) == len(reached):
@@ -98,20 +91,14 @@ def part(key: str, slots: abc.Mapping[str, int], zones: Zones, names: Names,
 
 
 def views(*lists: Zones) -> list[Names]:
-    """Return the zones for which lists differ, and NOWHERE.
-
-    :param lists: zone by address, of each list.
-    """
+    """Return the zones for which lists' zones differ, and NOWHERE."""
     named = {home(zone) for zones in lists for zone in zones.values() if zone}
     return [NOWHERE, *(frozenset({zone}) for zone in sorted(named))]
 
 
 def find_fresh(old: abc.Collection[str], old_zones: Zones,
                new: abc.Collection[str], new_zones: Zones) -> set[str]:
-    """Find the addresses of a list that are new to amphorae of any zone.
-
-    :param old: the list that amphorae have, empty if that is not known.
-    """
+    """Find addresses new to amphorae of any zone; old may be empty."""
     return set().union(*(
         find_fresh_in(old, old_zones, new, new_zones, names)
         for names in views(old_zones, new_zones)))
@@ -120,10 +107,7 @@ def find_fresh(old: abc.Collection[str], old_zones: Zones,
 def find_fresh_in(old: abc.Collection[str], old_zones: Zones,
                   new: abc.Collection[str], new_zones: Zones,
                   names: Names) -> set[str]:
-    """Find the addresses of a list that are new to amphorae of one zone.
-
-    :param old: as for find_fresh(), like the other lists and zones.
-    """
+    """Find addresses that are new in one zone, as find_fresh()."""
     before = set(reachable(old, old_zones, names))
     after = set(reachable(new, new_zones, names))
     kept = [a for a in new if a in old]
@@ -152,10 +136,7 @@ def assign(addresses: abc.Iterable[str], members: abc.Iterable[mem.Member],
 
 
 def describe_change(before: Zones, now: Zones) -> str:
-    """Say for people why a list is published for its zones alone.
-
-    :returns: '' if the zones are the same.
-    """
+    """Say why a list is published for its zones alone, '' if not."""
     if before == now:
         return ''
     for address, zone in sorted(now.items()):

@@ -88,10 +88,7 @@ class Batch:
                      'lapse by themselves.', self._owner, type(e).__name__)
 
     def claim(self, limit, admitted_to=None, not_admitted_to=None):
-        """Claim amphorae that are due; see claim.claim_due().
-
-        :returns: whether there is anything for run() to do.
-        """
+        """Claim what is due, as claim_due(); tell if run() has work."""
         asked_at = time.monotonic()
         # Set before: the answer may be lost.
         self._left = limit
@@ -105,11 +102,7 @@ class Batch:
         return bool(self._claimed)
 
     def run(self, uploader, on_all_begun):
-        """Upload to the claimed amphorae, and record each result as it comes.
-
-        :param on_all_begun: see Uploader.upload_all().
-        :returns: {result: number of amphorae}.
-        """
+        """Upload, record each result as it comes; return {result: number}."""
         claimed = self._claimed
         lists = self._choose_lists(claimed)
         unconcerned = [amphora for amphora in claimed.values() if

@@ -78,19 +78,12 @@ class RunBatches(task.Task):
     default_provides = 'results'
 
     def execute(self, job_id):
-        """Run batches.
-
-        :param job_id: a UUID, the same each time that this job runs.
-        :returns: {result: number of amphorae}.
-        """
+        """Run batches for a job's UUID; return {result: number}."""
         return _get_runner().run(job_id)
 
 
 class JobRunner:
-    """Runs batches for as long as a job lasts.
-
-    :raises DatabaseUnavailable: if the database URL cannot be used.
-    """
+    """Runs batches while a job lasts; may raise DatabaseUnavailable."""
 
     def __init__(self, conf, clock=time.monotonic):
         self._conf = conf
@@ -195,10 +188,7 @@ class Jobboard:
         self._unlisted = set()
 
     def check(self):
-        """Check that the board can be used.
-
-        :raises JobboardUnavailable: if it cannot.
-        """
+        """Check that the board can be used, or raise JobboardUnavailable."""
         with self._translated():
             self._connect()
             list(self._board.iterjobs())

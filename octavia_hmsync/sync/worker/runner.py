@@ -27,12 +27,7 @@ SYNC_AMPHORAE_FLOW = 'octavia-hmsync-sync-amphorae-flow'
 
 
 def get_targets(conf, engine):
-    """Return what a controller with this key should upload now.
-
-    :returns: as targets.get_targets(), without lists for another heartbeat
-              key.
-    :raises InvalidConfiguration: if all lists are for another key.
-    """
+    """Return the targets for its key, or raise InvalidConfiguration."""
     wanted = targets.get_targets(engine)
     if not wanted:
         return []
@@ -97,10 +92,7 @@ class BatchRunner:
         self._notifier = notifier
 
     def is_due(self):
-        """Tell whether run() would find anything to do.
-
-        :raises InvalidConfiguration: see get_targets().
-        """
+        """Tell whether run() would find anything; raises as get_targets()."""
         is_due = any(claim_repo.is_due(
             self._engine, target.generation.number, target.admitted_to,
             target.not_admitted_to, self._scout.name) for target in

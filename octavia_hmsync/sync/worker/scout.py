@@ -76,10 +76,7 @@ class Scout:
 
     @contextlib.contextmanager
     def allowance(self, limit):
-        """Enter to claim, leave when the batch has ended.
-
-        :returns: a context manager; its value is how many may be claimed.
-        """
+        """Enter to claim so many, leave when the batch has ended."""
         with self._lock:
             allowed, is_slow = self._look(limit)
             if is_slow and self._is_starting:
@@ -94,10 +91,7 @@ class Scout:
                     self._is_starting = False
 
     def find_problem(self):
-        """Tell why uploads from here reach no amphora.
-
-        :returns: a line of text, None if they do or nothing is known yet.
-        """
+        """Return why uploads from here reach no amphora, or None."""
         if self._is_stale:
             self._is_stale = False
             with self._lock:
@@ -123,10 +117,7 @@ class Scout:
             failures >= amphora_repo.count(self._engine, 0).amphorae)
 
     def note(self, answers):
-        """Note how uploads ended.
-
-        :param answers: {id of an amphora: agent_client.Answer}.
-        """
+        """Note {id of an amphora: agent_client.Answer}."""
         if not all(answer.is_unanswered for answer in answers.values()):
             self._has_reached = True
         self._is_stale = True

@@ -12,10 +12,7 @@ from octavia_hmsync.sync.rules import trial
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A generation, and which amphorae get it.
-
-    :param admitted_to: see claim.claim_due(), like not_admitted_to.
-    """
+    """A generation, and which amphorae get it, as for claim.claim_due()."""
 
     generation: generation_repo.Generation
     admitted_to: int | None = None
@@ -28,10 +25,7 @@ def get_targets(engine):
 
 
 def get_goals(engine):
-    """Return a list of Target, the most urgent first.
-
-    :returns: empty if no list was ever published.
-    """
+    """Return Targets, the most urgent first; none if no list is there."""
     newest = generation_repo.get_newest(engine)
     if newest is None:
         return []
@@ -55,10 +49,7 @@ def is_wanted(engine, number):
 
 
 def count_due(engine, condition=None):
-    """Return how many amphorae could be claimed now.
-
-    :param condition: see claim.count_due().
-    """
+    """Count what could be claimed now, as claim.count_due()."""
     return sum(claim_repo.count_due(
         engine, target.generation.number, target.admitted_to,
         target.not_admitted_to, condition) for target in get_targets(engine))
