@@ -32,9 +32,11 @@ class Keystone(process.ChildProcess):
 
     :param directory: where its files go
     :param server: a mariadb.MariaDBServer
+    :param options: {group: {option: value}} for keystone.conf
     """
 
-    def __init__(self, directory, server):
+    def __init__(self, directory, server, options=None):
+        self._options = options
         self._directory = os.path.join(directory, 'keystone')
         os.makedirs(self._directory)
         self._server = server
@@ -59,25 +61,30 @@ class Keystone(process.ChildProcess):
             conf.write(_GUNICORN.format(port=self.port))
         keys = os.path.join(self._directory, 'keys')
         octavia_conf.write(
-            os.path.join(self._directory, 'keystone.conf'), {
+            os.path.join(self._directory, 'keystone.conf'),
+            octavia_conf.merge({
                 'database': {'connection': self._server.url(name)},
                 'token': {'provider': 'fernet'},
                 'fernet_tokens': {'key_repository': keys},
-                'credential': {'key_repository': keys}})
+                'credential': {'key_repository': keys}}, self._options))
         self._manage('db_sync')
         os.makedirs(keys, mode=0o700)
         self._manage('fernet_setup', '--keystone-user', 'root',
                      '--keystone-group', 'root')
         for user in ('neutron', 'octavia'):
-            self._manage(
-                'bootstrap', '--bootstrap-username', user,
-                '--bootstrap-password', self.password,
-                '--bootstrap-project-name', 'service',
-                '--bootstrap-role-name', 'admin',
-                '--bootstrap-region-id', 'RegionOne',
-                *(f'--bootstrap-{interface}-url={self.url}'
-                  for interface in ('admin', 'internal', 'public')))
+            self.add_administrator(user, 'service')
         super()._setUp()
+
+    def add_administrator(self, user, project):
+        """Add a user who is administrator of a project."""
+        self._manage(
+            'bootstrap', '--bootstrap-username', user,
+            '--bootstrap-password', self.password,
+            '--bootstrap-project-name', project,
+            '--bootstrap-role-name', 'admin',
+            '--bootstrap-region-id', 'RegionOne',
+            *(f'--bootstrap-{interface}-url={self.url}'
+              for interface in ('admin', 'internal', 'public')))
 
     def _manage(self, *arguments):
         process.run(self._venv / 'bin/keystone-manage', '--config-dir',
@@ -87,9 +94,9 @@ class Keystone(process.ChildProcess):
     def is_ready(self):
         return http_server.answers(self.port, '/v3')
 
-    def credentials(self, user):
+    def credentials(self, user, project='service'):
         """What a service of that user has in its configuration."""
         return {'auth_type': 'password', 'auth_url': self.url,
                 'username': user, 'password': self.password,
-                'project_name': 'service', 'user_domain_id': 'default',
+                'project_name': project, 'user_domain_id': 'default',
                 'project_domain_id': 'default'}

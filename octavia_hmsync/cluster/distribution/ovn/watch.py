@@ -11,8 +11,6 @@ is asked only about silent members.
 
 import time
 
-from oslo_log import log as logging
-
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import due as due_repo
@@ -28,10 +26,9 @@ from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync import exceptions
 from octavia_hmsync import periodic
 
-LOG = logging.getLogger(__name__)
-
 # Clusters that OVN is told at the same time.
 _AT_ONCE = 4
+_PORTS, _GONE = 'ports', 'gone'
 # Seconds between two checks of what changes rarely.
 _RARELY = 60
 # Clusters that each round reads without a reason, in turn.
@@ -159,15 +156,16 @@ class OVNWatch:
         now = self._clock()
         if self._checked is not None and now - self._checked < _RARELY:
             return
-        cluster_id = None
+        cluster_id, problem = None, None
         try:
             for cluster_id in sorted(self._ports.run_once()):
                 self._balancers.add(cluster_id)
             self._checked = now
         except exceptions.HMSyncException as e:
-            LOG.info('The ports of clusters are checked again later%s: %s',
-                     f', first that of the cluster {cluster_id}'
-                     if cluster_id else '', e)
+            failed = (f'The port of the cluster {cluster_id} was'
+                      if cluster_id else 'Ports of clusters were')
+            problem = f'{failed} not checked: {e}'
+        periodic.note_problem((self, _PORTS), problem)
 
     def _sweep(self, row, there):
         """Remove deleted clusters from OVN."""
@@ -177,6 +175,7 @@ class OVNWatch:
         known = {vip.cluster_id for vip in vip_repo.get_of_distributor(
             self._engine, row.id)}
         gone = {vip.cluster_id for vip in vip_repo.get_left(self._engine)}
+        problem = None
         for cluster_id in sorted((there.keys() - known) | (gone & known)):
             if cluster_repo.get(self._engine, cluster_id) is not None:
                 continue
@@ -184,11 +183,13 @@ class OVNWatch:
                 self._balancers.remove(cluster_id)
             except (exceptions.CloudUnavailable,
                     exceptions.CloudRefused) as e:
-                LOG.info('The port of the cluster %s, which is gone, is '
-                         'deleted later: %s', cluster_id, e)
-                return
-        facts_repo.forget_connections(self._engine)
-        self._swept = now
+                problem = (f'The port of the cluster {cluster_id}, which is '
+                           f'gone, was not deleted: {e}')
+                break
+        periodic.note_problem((self, _GONE), problem)
+        if problem is None:
+            facts_repo.forget_connections(self._engine)
+            self._swept = now
 
     def _find_work(self, row, there, is_changed):
         """Return the ids of clusters that OVN must be told.

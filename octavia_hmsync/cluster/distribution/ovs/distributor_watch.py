@@ -37,7 +37,7 @@ _AT_ONCE = 8
 # Seconds between two full rounds: at all VIPs of a distributor, unless it was
 # away, and at all clusters, unless other distributors answer than before.
 _FULL_ROUND = 60
-_PORTS, _ALL, _RULES = 'ports', 'all', 'rules'
+_PORTS, _ALL, _RULES, _GONE = 'ports', 'all', 'rules', 'gone'
 # Seconds for which a round that is not full considers a changed cluster.
 _RECENT = 2 * _FULL_ROUND
 # Seconds for which a changed cluster keeps its active distributor.
@@ -373,14 +373,18 @@ class DistributorWatch:
         :returns: False if ports could not be deleted yet.
         """
         left = vip_repo.get_left(self._engine)
+        problem = None
         for cluster_id in sorted({vip.cluster_id for vip in left}):
             try:
                 self._distributors.ports.delete(cluster_id)
             except (exceptions.CloudUnavailable,
                     exceptions.CloudRefused) as e:
-                LOG.info('Ports of the cluster %s, which is gone, are '
-                         'deleted later: %s', cluster_id, e)
-                return False
+                problem = (f'Ports of the cluster {cluster_id}, which is '
+                           f'gone, were not deleted: {e}')
+                break
+        self._note(_GONE, problem)
+        if problem:
+            return False
         # A distributor that left the option is not told any more.
         for vip in left:
             if vip.distributor_id not in asked:

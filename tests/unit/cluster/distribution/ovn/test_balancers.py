@@ -12,6 +12,7 @@ from octavia_hmsync.cluster.distribution.ovn import balancers
 from octavia_hmsync.cluster.distribution.ovn import places
 from octavia_hmsync.cluster.distribution.ovn import watch
 from octavia_hmsync import exceptions
+from octavia_hmsync import periodic
 from tests.cloud import waiting
 from tests.unit.cluster.distribution.ovn import fakes
 
@@ -290,8 +291,16 @@ class TestWatch(fakes.OVNTestCase):
     def test_left_in_ovn(self):
         self.northbound.apply('gone', 1, [self.get_main(self.cluster_id)])
         self.ports.sources['gone'] = 'port'
+        log = self.useFixture(fixtures.FakeLogger())
+        self.patch(periodic, '_PROBLEMS', periodic._Problems())
         self.ports.error = exceptions.CloudUnavailable('Neutron is away.')
-        self.look()
+        for _look in range(3):
+            self.look()
+        # Once of each.
+        self.assertEqual(2, log.output.count('Neutron is away.'), log.output)
+        self.assertIn('Ports of clusters were not checked', log.output)
+        self.assertIn('The port of the cluster gone, which is gone, was not '
+                      'deleted', log.output)
         self.ports.error = None
         self.look()
         self.assertEqual({self.cluster_id}, self.northbound.balancers.keys())
