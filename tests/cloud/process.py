@@ -16,6 +16,7 @@ import time
 import fixtures
 import psutil
 
+from tests.cloud import forkserver
 from tests.cloud import reaper
 from tests.cloud import waiting
 
@@ -98,6 +99,7 @@ class _Guard:
 
 
 _GUARD = _Guard()
+_FORK_SERVER = forkserver.ForkServer(environment('/'))
 
 
 def _reap_adopted():
@@ -172,10 +174,14 @@ class ChildProcess(fixtures.Fixture):
     def _spawn(self):
         with open(self.log_path, 'ab') as log:
             self._log_start = log.tell()
-            self._popen = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=log,
-                stderr=subprocess.STDOUT, env=self.env, cwd=self.cwd,
-                start_new_session=True)
+            if _FORK_SERVER.can_start(self.command, self.env):
+                self._popen = _FORK_SERVER.start(self.command, self.env,
+                                                 self.cwd, log)
+            else:
+                self._popen = subprocess.Popen(
+                    self.command, stdin=subprocess.DEVNULL, stdout=log,
+                    stderr=subprocess.STDOUT, env=self.env, cwd=self.cwd,
+                    start_new_session=True)
         self._group_known = True
         _GUARD.tell('+', self.pid)
 
@@ -193,11 +199,11 @@ class ChildProcess(fixtures.Fixture):
         if not self._group_known:
             return []
         pids = []
-        for process in psutil.process_iter():
+        for pid in psutil.pids():
             try:
-                if (os.getpgid(process.pid) == self.pid and
-                        process.status() != psutil.STATUS_ZOMBIE):
-                    pids.append(process.pid)
+                if (os.getpgid(pid) == self.pid and
+                        psutil.Process(pid).status() != psutil.STATUS_ZOMBIE):
+                    pids.append(pid)
             except (ProcessLookupError, psutil.NoSuchProcess):
                 continue
         return pids

@@ -23,8 +23,10 @@ from tests.cloud import ailing
 from tests.cloud import certificates
 from tests.cloud import cloud
 from tests.cloud import database
+from tests.cloud import forkserver
 from tests.cloud import mariadb
 from tests.cloud import network
+from tests.cloud import octavia_conf
 from tests.cloud import process
 from tests.cloud import sniffer
 from tests.cloud import waiting
@@ -390,6 +392,56 @@ class TestProcess(base.BaseTestCase):
             return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:
             return False
+
+
+class TestForkServer(base.BaseTestCase):
+
+    def start(self, command, **variables):
+        child = process.ChildProcess(
+            'worker', command, self.directory, cwd=self.directory,
+            env=process.environment(self.directory, **variables))
+        return self.useFixture(child)
+
+    def get_end(self, child):
+        """Return the status of one that refuses its file, and its log."""
+        waiting.wait_for(lambda: not child.running, 'end')
+        return child._popen.returncode, child.log().splitlines()[-1]
+
+    def test_same_as_a_program(self):
+        self.directory = self.useFixture(fixtures.TempDir()).path
+        command = [process.program('octavia-worker'), '--config-file',
+                   os.path.join(self.directory, 'none.conf')]
+        forked = self.start(command)
+        self.assertIsInstance(forked._popen, forkserver.Child)
+        real = self.start(command, PYTHONPATH=os.pathsep.join([
+            self.directory, forked.env['PYTHONPATH']]))
+        self.assertNotIsInstance(real._popen, forkserver.Child)
+        status, last = self.get_end(forked)
+        self.assertNotEqual(0, status)
+        self.assertIn('none.conf', last)
+        self.assertEqual((status, last), self.get_end(real))
+
+    def test_child(self):
+        """It has a session, a title and an end of its own."""
+        self.directory = self.useFixture(fixtures.TempDir()).path
+        path = os.path.join(self.directory, 'octavia.conf')
+        octavia_conf.write(path, {
+            'DEFAULT': {'transport_url': 'fake:/'},
+            'database': {'connection': 'sqlite://', 'pool_timeout': ''}})
+        child = self.start([process.program('octavia-housekeeping'),
+                            '--config-file', path])
+        waiting.wait_for(lambda: 'Starting house keeping' in child.log(),
+                         'start', processes=[child])
+        there = psutil.Process(child.pid)
+        self.assertEqual(os.getpid(), there.ppid())
+        self.assertEqual(child.pid, os.getsid(child.pid))
+        self.assertEqual(self.directory, there.cwd())
+        self.assertEqual(child.command, there.cmdline()[1:])
+        child.kill()
+        self.assertEqual(-signal.SIGKILL, child._popen.returncode)
+        child.stop()
+        child.start()
+        self.assertTrue(child.running)
 
 
 class TestAilingAmphora(base.BaseTestCase):

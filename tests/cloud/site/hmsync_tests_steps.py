@@ -189,4 +189,6 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 def install():
     """Have the steps told of, from now on."""
+    for name in {*_STEPS, _COMPUTE} & set(sys.modules):
+        _change(sys.modules[name])
     sys.meta_path.insert(0, _Finder())

@@ -526,7 +526,9 @@ class TestTrouble(base.CommandTestCase):
         self.assertFails('newer release', 'db', 'upgrade', '--dry-run')
 
     def test_unreachable_database(self):
-        for url in ('mysql+pymysql://octavia:S3cret@127.0.0.1:1/octavia',
+        # With TLS a connection would read all authorities of the system.
+        for url in ('mysql+pymysql://octavia:S3cret@127.0.0.1:1/octavia'
+                    '?ssl_disabled=true',
                     'sqlite:////nonexistent/octavia.db?mode=memory'):
             self.write_conf(database={'connection': url})
             for command in all_commands(WITHOUT_DATABASE):
