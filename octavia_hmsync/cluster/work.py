@@ -8,6 +8,7 @@ import time
 
 from octavia_hmsync.cluster.db import claim as claim_repo
 from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import lock as lock_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora as compat_amphora
@@ -120,6 +121,16 @@ class Work:
     def release(self):
         """Hold the cluster no longer."""
         self._held.release()
+
+    def lock(self, status=compat.ACTIVE):
+        """Lock the load balancer; see lock_repo.lock()."""
+        return lock_repo.lock(self.engine, self.cluster_id, self.owner,
+                              CLAIM_EXPIRY, status)
+
+    def unlock(self, status=compat.ACTIVE):
+        """Unlock the load balancer; see lock_repo.unlock()."""
+        lock_repo.unlock(self.engine, self.cluster_id, self.owner,
+                         CLAIM_EXPIRY, status)
 
     def read(self):
         """Return the Cluster; raise Lost if it is gone."""

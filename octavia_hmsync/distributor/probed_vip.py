@@ -20,6 +20,7 @@ import secrets
 
 from oslo_log import log as logging
 
+from octavia_hmsync.distributor import backend as backend_
 from octavia_hmsync.distributor import claims as claims_
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor import judgement
@@ -28,7 +29,6 @@ from octavia_hmsync.distributor import probe_frames
 from octavia_hmsync.distributor import probe_results as results_
 from octavia_hmsync.distributor import probe_rules
 from octavia_hmsync.distributor import probe_tries
-from octavia_hmsync.distributor import vips as vips_
 from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class ProbedVip:
         self._pair: doc.ProbePair | None = None
         self._members: dict[str, doc.Member] = {}
         self._verdicts: dict[str, probe_rules.Verdict] = {}
-        self.line: vips_.Line | None = None
+        self.line: backend_.Line | None = None
         self._round: _Round | None = None
         self._due = now
         self._next_full = now
@@ -212,7 +212,7 @@ class ProbedVip:
 
     # What is to be done
 
-    def step(self, now: float, dial: abc.Callable[[str], vips_.Line],
+    def step(self, now: float, dial: abc.Callable[[str], backend_.Line],
              may_begin: bool) -> None:
         """Do what is due.
 
@@ -243,7 +243,7 @@ class ProbedVip:
                 self._results.note(self.vip_id, member_id, results_.UNKNOWN)
 
     def _begin(self, now: float,
-               dial: abc.Callable[[str], vips_.Line]) -> None:
+               dial: abc.Callable[[str], backend_.Line]) -> None:
         if self.line is None:
             self.line = dial(self.vip_id)
         is_full = now >= self._next_full

@@ -19,6 +19,7 @@ import zlib
 
 from oslo_log import log as logging
 
+from octavia_hmsync.distributor import backend as backend_
 from octavia_hmsync.distributor import probe_results as results_
 from octavia_hmsync.distributor import probed_vip
 from octavia_hmsync.distributor import vips as vips_
@@ -93,7 +94,7 @@ class Prober:
         self._misses = misses
         self._patience = patience
         self._clock = clock
-        self._losses = Losses(vips.count_lost, interval, clock)
+        self._losses = Losses(vips.backend.count_lost, interval, clock)
         self._probed: dict[str, probed_vip.ProbedVip] = {}
         self._may_begin: dict[str, bool] = {}
         # {VIP: (version, left-out members)}, as given to the data plane.
@@ -102,7 +103,7 @@ class Prober:
         self._selector = selectors.DefaultSelector()
         # Lines by VIP, as registered with the selector; VIPs that have used up
         # this tick.
-        self._lines: dict[str, vips_.Line] = {}
+        self._lines: dict[str, backend_.Line] = {}
         self._paused: set[str] = set()
         self._ticks = 0
         self._said = -math.inf
@@ -147,7 +148,7 @@ class Prober:
         self._ticks += 1
         for vip_id, one in self._probed.items():
             try:
-                one.step(self._clock(), self._vips.dial,
+                one.step(self._clock(), self._vips.backend.dial,
                          self._may_begin[vip_id])
             except exceptions.VswitchUnavailable as e:
                 self._say(str(e))
@@ -181,7 +182,7 @@ class Prober:
                 self._probed[vip_id] = probed_vip.ProbedVip(
                     vip_id, self._results, self._interval, self._misses,
                     self._clock() + slot * self._interval / _TICKS,
-                    self._vips.announce, self._losses.are_recent,
+                    self._vips.backend.announce, self._losses.are_recent,
                     self._vips.leave, self._patience)
             self._probed[vip_id].follow(document, self._clock())
             self._may_begin[vip_id] = is_in_force

@@ -100,8 +100,9 @@ class Restorer:
     def run_once(self) -> None:
         """Do one round."""
         try:
-            version = self._vips.check()
-            self._note(Health(version, None, self._vips.measure_load()))
+            version = str(self._vips.backend.check())
+            self._note(Health(version, None,
+                              self._vips.backend.measure_load()))
             lost = self._vips.mark_lost()
             if lost:
                 LOG.warning(

@@ -22,6 +22,7 @@ import stevedore
 from stevedore import exception as stevedore_errors
 
 from octavia_hmsync.distributor import api
+from octavia_hmsync.distributor import backend
 from octavia_hmsync.distributor import conf as distributor_conf
 from octavia_hmsync.distributor import probe_results
 from octavia_hmsync.distributor import prober
@@ -82,14 +83,14 @@ class _Arbiter(arbiter.Arbiter):
         LOG.info('There is one worker, always: SIGUSR2 does nothing.')
 
 
-def find_backend(conf: cfg.ConfigOpts) -> abc.Callable[..., vips.Backend]:
+def find_backend(conf: cfg.ConfigOpts) -> abc.Callable[..., backend.Backend]:
     """Find the class that forwards packets.
 
     :raises InvalidConfiguration: if no backend has that name.
     """
     name = conf[distributor_conf.GROUP].backend
     try:
-        found: abc.Callable[..., vips.Backend] = stevedore.DriverManager(
+        found: abc.Callable[..., backend.Backend] = stevedore.DriverManager(
             NAMESPACE, name).driver
     except stevedore_errors.NoMatches as e:
         raise exceptions.InvalidConfiguration(
@@ -189,7 +190,7 @@ class Server(base.BaseApplication):
         if (self._restorer and self._prober and self._results and
                 self._vips):
             self._results.end_when(lambda: not worker.alive)
-            self._vips.start()
+            self._vips.backend.start()
             self._restorer.start()
             self._prober.start()
         LOG.info('The distributor %s serves at port %s.',
@@ -202,5 +203,5 @@ class Server(base.BaseApplication):
         if self._restorer:
             self._restorer.stop(_GRACE)
         if self._vips:
-            self._vips.stop()
+            self._vips.backend.stop()
         LOG.info('The distributor ends. Open vSwitch forwards as before.')

@@ -15,6 +15,7 @@ import typing
 
 from oslo_log import log as logging
 
+from octavia_hmsync.distributor import backend as backend_
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor import judgement
 from octavia_hmsync.distributor import locks
@@ -28,128 +29,6 @@ LOG = logging.getLogger(__name__)
 _LOCK_TIMEOUT = 3
 # Seconds for which a deletion is remembered: no request takes longer to come.
 DELETION_KEPT = 86400
-
-
-class Heard(typing.Protocol):
-    """What came by a Line.
-
-    :ivar frames: from members.
-    :ivar marks: of send() that have come back.
-    :ivar is_more: whether there may be more.
-    """
-
-    frames: list[bytes]
-    marks: list[bytes]
-    is_more: bool
-
-
-class Line(typing.Protocol):
-    """Frames in and out of a VIP's network, never waiting.
-
-    Each method may raise VswitchUnavailable; then it is of no use any more.
-    """
-
-    def fileno(self) -> int:
-        """Return its descriptor."""
-
-    def send(self, frames: abc.Iterable[bytes],
-             mark: bytes | None = None) -> None:
-        """Send frames, and hear of a mark once they were sent."""
-
-    def receive(self) -> Heard:
-        """Return what came."""
-
-    def close(self) -> None:
-        """Close it."""
-
-
-class Backend(typing.Protocol):
-    """The data plane; each method may raise VswitchUnavailable.
-
-    A transition is what it wants to have remembered of a VIP: a dict of JSON.
-    """
-
-    def start(self) -> None:
-        """Begin what is to be done all the time."""
-
-    def stop(self) -> None:
-        """End it."""
-
-    def advance(self, document: doc.Document,
-                previous: dict[str, typing.Any] | None,
-                now: float) -> dict[str, typing.Any]:
-        """Return the transition that follows."""
-
-    def is_due(self, document: doc.Document,
-               state: dict[str, typing.Any], now: float) -> bool:
-        """Tell whether a transition ends now, by time alone."""
-
-    def share(self, state: dict[str, typing.Any],
-              now: float) -> dict[str, typing.Any]:
-        """Return of a transition what another distributor adopts; pure."""
-
-    def adopt(self, document: doc.Document, state: dict[str, typing.Any],
-              shared: dict[str, typing.Any],
-              now: float) -> dict[str, typing.Any]:
-        """Return the transition to go on with, by another's; pure."""
-
-    def apply(self, vip_id: str, document: doc.Document,
-              previous: dict[str, typing.Any] | None, now: float,
-              keep: abc.Callable[[dict[str, typing.Any]], None] | None = None
-              ) -> dict[str, typing.Any]:
-        """Put it in force.
-
-        Another transition than advance() returned is kept before it is.
-        """
-
-    def describe(self, state: dict[str, typing.Any]
-                 ) -> dict[str, typing.Any] | None:
-        """Return what is to be shown of a transition; None if it is over.
-
-        A dict with mappings, how many there are, and pinned, MAC addresses.
-        """
-
-    def read_pins(self, vip_id: str) -> list[typing.Any]:
-        """Return connections that are remembered one by one."""
-
-    def take_pins(self, vip_id: str, document: doc.Document,
-                  pins: list[typing.Any]) -> None:
-        """Remember those of another distributor, in place of earlier ones."""
-
-    def remove(self, vip_id: str) -> bool:
-        """Remove all there is of a VIP."""
-
-    def list_vips(self) -> abc.Iterable[str]:
-        """Return the ids of VIPs that the data plane has a part of."""
-
-    def read_traffic(self, vip_id: str, macs: list[str],
-                     ) -> dict[str, dict[str, int]]:
-        """Return packets and bytes that were sent to each member."""
-
-    def read_counters(self, vip_id: str, macs: list[str],
-                      ) -> dict[str, typing.Any]:
-        """Return what went through, and what is remembered."""
-
-    def has_lost_flows(self) -> abc.Iterable[str]:
-        """Return the ids of VIPs whose apply() is undone."""
-
-    def measure_load(self) -> dict[str, typing.Any]:
-        """Keep within its bounds; return what /v1/status has of them.
-
-        Called again and again.
-        """
-
-    def check(self) -> object:
-        """Return the version of what forwards packets."""
-
-    def dial(self, vip_id: str) -> 'Line':
-        """Connect to what forwards the packets of a VIP."""
-
-    def announce(self, vip_id: str) -> None:
-        """Say anew whose the addresses of a VIP are, if they are its own."""
-
-    def count_lost(self) -> int | None:
-        """Return how many packets it has lost so far; None if unknown."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,14 +52,14 @@ class Summary:
 class Vips:
     """The VIPs of a distributor. Threads may share it.
 
-    :param backend: the data plane.
+    :ivar backend: the data plane.
     :raises StoreFailed: if nothing can be read.
     """
 
-    def __init__(self, kept: store.Store, backend: Backend,
+    def __init__(self, kept: store.Store, backend: backend_.Backend,
                  clock: abc.Callable[[], float] = time.time) -> None:
         self._store = kept
-        self._backend = backend
+        self.backend = backend
         self._clock = clock
         self._locks = locks.Locks()
         self._guard = threading.Lock()
@@ -234,7 +113,7 @@ class Vips:
                 del self._own[vip_id]
                 own = None
         adapted = judgement.adapt(document, own)
-        vip = store.Vip(document, self._backend.advance(
+        vip = store.Vip(document, self.backend.advance(
             adapted, before.transition if before else None, now),
             bool(own and own.has_left))
         if vip != self._entries.get(vip_id):
@@ -251,7 +130,7 @@ class Vips:
                 self._entries[vip_id] = known
 
         with self._following(vip_id):
-            self._backend.apply(vip_id, adapted, vip.transition, now, keep)
+            self.backend.apply(vip_id, adapted, vip.transition, now, keep)
 
     def leave(self, vip_id: str, version: int) -> None:
         """Answer for a VIP no more, which another distributor has announced.
@@ -299,9 +178,9 @@ class Vips:
             raise exceptions.UnknownVip(
                 f'the VIP {vip_id} has no document; send it anew')
         # What is pinned while this is read is in a mapping that is shared.
-        shared = self._backend.share(entry.transition, self._clock())
+        shared = self.backend.share(entry.transition, self._clock())
         return {'version': entry.document.version, **shared,
-                'pins': self._backend.read_pins(vip_id)}
+                'pins': self.backend.read_pins(vip_id)}
 
     def adopt(self, vip_id: str, shared: dict[str, typing.Any]) -> bool:
         """Stand by with what the active distributor has of a VIP.
@@ -326,9 +205,8 @@ class Vips:
                     f'transition of version {shared["version"]} is for who '
                     f'stands by with that', document.version)
             # Before a mapping is forgotten.
-            self._backend.take_pins(vip_id, document,
-                                    shared.get('pins') or [])
-            adopted = self._backend.adopt(
+            self.backend.take_pins(vip_id, document, shared.get('pins') or [])
+            adopted = self.backend.adopt(
                 document, entry.transition, shared, self._clock())
             if adopted == entry.transition:
                 return False
@@ -361,9 +239,9 @@ class Vips:
             if there or version is not None:
                 self._bury(vip_id, store.Deletion(version, self._clock()))
             elif entry is None:
-                return self._backend.remove(vip_id)
+                return self.backend.remove(vip_id)
             with self._following(vip_id):
-                removed = self._backend.remove(vip_id)
+                removed = self.backend.remove(vip_id)
             return there or removed
 
     def _bury(self, vip_id: str, deletion: store.Deletion) -> None:
@@ -416,27 +294,6 @@ class Vips:
                     for vip_id, entry in self._entries.items()
                     if isinstance(entry, store.Vip) and entry.document.probe}
 
-    def dial(self, vip_id: str) -> Line:
-        """Connect to what forwards the packets of a VIP.
-
-        :raises VswitchUnavailable: if that cannot be done now.
-        """
-        return self._backend.dial(vip_id)
-
-    def announce(self, vip_id: str) -> None:
-        """Say anew whose the addresses of a VIP are, where it is active.
-
-        :raises VswitchUnavailable: if that cannot be done now.
-        """
-        self._backend.announce(vip_id)
-
-    def count_lost(self) -> int | None:
-        """Return how many packets of any VIP were lost, as it is busy.
-
-        :returns: a number that only grows; None if it is not known.
-        """
-        return self._backend.count_lost()
-
     def describe_change(self, vip_id: str) -> dict[str, typing.Any] | None:
         """Return how far a change of members is.
 
@@ -446,15 +303,7 @@ class Vips:
             entry = self._entries.get(vip_id)
         if not isinstance(entry, store.Vip) or entry.transition is None:
             return None
-        return self._backend.describe(entry.transition)
-
-    def start(self) -> None:
-        """Have the data plane do what it does all the time."""
-        self._backend.start()
-
-    def stop(self) -> None:
-        """End that."""
-        self._backend.stop()
+        return self.backend.describe(entry.transition)
 
     def read_counters(self, vip_id: str,
                       document: doc.Document) -> dict[str, typing.Any]:
@@ -462,7 +311,7 @@ class Vips:
 
         :raises VswitchUnavailable: if it does not tell.
         """
-        return self._backend.read_counters(
+        return self.backend.read_counters(
             vip_id, [member.mac for member in document.members if member.mac])
 
     def read_traffic(self) -> dict[str, dict[str, dict[str, int]]]:
@@ -479,33 +328,18 @@ class Vips:
             macs = {member.mac: member.id for member in vip.document.members
                     if member.mac}
             found[vip.id] = {
-                macs[mac]: sent for mac, sent in self._backend.read_traffic(
+                macs[mac]: sent for mac, sent in self.backend.read_traffic(
                     vip.id, list(macs)).items()}
         return found
 
     # What restore.py does, again and again.
-
-    def check(self) -> str:
-        """Return the version of Open vSwitch.
-
-        :raises VswitchUnavailable: if it does not work.
-        """
-        return str(self._backend.check())
-
-    def measure_load(self) -> dict[str, typing.Any]:
-        """Keep the data plane within its bounds.
-
-        :returns: how much there is, and may be, as of /v1/status.
-        :raises VswitchUnavailable: if it does not work.
-        """
-        return self._backend.measure_load()
 
     def mark_lost(self) -> abc.Collection[str]:
         """Note whose flows are gone.
 
         :returns: ids of VIPs that were in force as far as was known.
         """
-        found = self._backend.has_lost_flows()
+        found = self.backend.has_lost_flows()
         with self._guard:
             lost = [vip_id for vip_id in found
                     if vip_id not in self._pending and
@@ -521,7 +355,7 @@ class Vips:
 
         :returns: the ids of new ones.
         """
-        there = set(self._backend.list_vips())
+        there = set(self.backend.list_vips())
         with self._guard:
             strays = there - set(self._entries) - self._unread
             new = strays - self._stray
@@ -544,7 +378,7 @@ class Vips:
     def _has_to_go_on(self, entry: store.Entry, now: float) -> bool:
         if isinstance(entry, store.Deletion):
             return now - entry.at > DELETION_KEPT
-        return entry.transition is not None and self._backend.is_due(
+        return entry.transition is not None and self.backend.is_due(
             entry.document, entry.transition, now)
 
     def follow(self, vip_id: str) -> None:
@@ -559,7 +393,7 @@ class Vips:
             elif isinstance(entry, store.Deletion):
                 if vip_id in self._pending:
                     with self._following(vip_id):
-                        self._backend.remove(vip_id)
+                        self.backend.remove(vip_id)
                 if self._clock() - entry.at > DELETION_KEPT:
                     self._store.forget(vip_id)
                     with self._guard:

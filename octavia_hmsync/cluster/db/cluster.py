@@ -17,6 +17,7 @@ from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _TABLE = models.Cluster.__table__
@@ -100,9 +101,6 @@ class Cluster:
     is_failing_over: bool = False
 
 
-_FIELDS = [field.name for field in dataclasses.fields(Cluster)]
-
-
 def select(*conditions):
     """Return the query for clusters that fulfil all conditions.
 
@@ -121,16 +119,13 @@ def select(*conditions):
 
 def from_row(row):
     """Return the Cluster that a row of select() is."""
-    values = {name: getattr(row, name) for name in _FIELDS}
-    for name in ('enabled', 'is_failing_over'):
-        values[name] = bool(values[name])
-    return Cluster(**values)
+    return rows.make(Cluster, row, enabled=bool(row.enabled),
+                     is_failing_over=bool(row.is_failing_over))
 
 
 def _get(engine, *conditions):
-    with engine.connect() as connection:
-        row = connection.execute(select(*conditions)).first()
-    return row and from_row(row)
+    found = rows.read(engine, select(*conditions))
+    return from_row(found[0]) if found else None
 
 
 def get(engine, cluster_id):
@@ -145,16 +140,13 @@ def get_by_load_balancer(engine, load_balancer_id):
 
 def get_all(engine):
     """Return all Clusters, by name."""
-    with engine.connect() as connection:
-        return [from_row(row) for row in connection.execute(
-            select().order_by('cluster_name', _TABLE.c.id)).all()]
+    return [from_row(row) for row in rows.read(
+        engine, select().order_by('cluster_name', _TABLE.c.id))]
 
 
 def get_versions(engine):
-    with engine.connect() as connection:
-        return {cluster_id: version for cluster_id, version in
-                connection.execute(
-                    sa.select(_TABLE.c.id, _TABLE.c.version)).all()}
+    return dict(map(tuple, rows.read(
+        engine, sa.select(_TABLE.c.id, _TABLE.c.version))))
 
 
 def get_changed(engine, seconds):
@@ -162,11 +154,8 @@ def get_changed(engine, seconds):
 
     Each change of what distributors are to do counts.
     """
-    with engine.connect() as connection:
-        return set(connection.execute(
-            sa.select(_TABLE.c.id).where(
-                _TABLE.c.updated_at >= types.utcnow_plus(-seconds)))
-            .scalars())
+    return {row.id for row in rows.read(engine, sa.select(_TABLE.c.id).where(
+        _TABLE.c.updated_at >= types.utcnow_plus(-seconds)))}
 
 
 @api.retry
@@ -188,7 +177,6 @@ def add(engine, new):
         return False
 
 
-@api.retry
 def raise_version(engine, cluster_id, version):
     """Raise the version of a cluster above that of a distributor.
 
@@ -196,12 +184,9 @@ def raise_version(engine, cluster_id, version):
                     an older database, or with another content.
     :returns: False if it is higher already, or the cluster is gone.
     """
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == cluster_id, _TABLE.c.version <= version)
-            .values(version=version + 1,
-                    updated_at=types.utcnow())).rowcount == 1
+    return rows.change(
+        engine, _TABLE, _TABLE.c.id == cluster_id, _TABLE.c.version <= version,
+        version=version + 1, updated_at=types.utcnow())
 
 
 def touch(connection, cluster_id, *conditions, **values):
@@ -212,10 +197,9 @@ def touch(connection, cluster_id, *conditions, **values):
 
     :returns: False, without a change, if the cluster is gone.
     """
-    return connection.execute(
-        sa.update(_TABLE).where(_TABLE.c.id == cluster_id, *conditions)
-        .values(version=_TABLE.c.version + 1, updated_at=types.utcnow(),
-                **values)).rowcount == 1
+    return rows.update(
+        connection, _TABLE, _TABLE.c.id == cluster_id, *conditions,
+        version=_TABLE.c.version + 1, updated_at=types.utcnow(), **values)
 
 
 def mark(connection, cluster_id):
@@ -225,9 +209,8 @@ def mark(connection, cluster_id):
 
     :returns: False if the cluster is gone.
     """
-    return connection.execute(
-        sa.update(_TABLE).where(_TABLE.c.id == cluster_id)
-        .values(updated_at=types.utcnow())).rowcount == 1
+    return rows.update(connection, _TABLE, _TABLE.c.id == cluster_id,
+                       updated_at=types.utcnow())
 
 
 @api.retry
@@ -240,20 +223,21 @@ def notice(engine, cluster_id):
         return mark(connection, cluster_id)
 
 
-@api.retry
 def set_status(engine, cluster_id, provisioning_status=None,
                operating_status=None):
     """Record statuses; None leaves a status as it is.
 
     :returns: False if the cluster is gone.
     """
-    values = {name: value for name, value in (
-        ('provisioning_status', provisioning_status),
-        ('operating_status', operating_status)) if value is not None}
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE).where(_TABLE.c.id == cluster_id)
-            .values(updated_at=types.utcnow(), **values)).rowcount == 1
+    return rows.change(engine, _TABLE, _TABLE.c.id == cluster_id,
+                       updated_at=types.utcnow(), **_get_given(
+                           provisioning_status=provisioning_status,
+                           operating_status=operating_status))
+
+
+def _get_given(**values):
+    return {name: value for name, value in values.items()
+            if value is not None}
 
 
 @api.retry
@@ -265,18 +249,15 @@ def set_operating_status(engine, cluster_id, status):
               callers only one gets True.
     """
     with engine.begin() as connection:
-        is_new = connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == cluster_id,
-                   _TABLE.c.operating_status != status)
-            .values(operating_status=status,
-                    updated_at=types.utcnow())).rowcount == 1
+        is_new = rows.update(
+            connection, _TABLE, _TABLE.c.id == cluster_id,
+            _TABLE.c.operating_status != status,
+            operating_status=status, updated_at=types.utcnow())
         if is_new:
             news_repo.add_of_cluster(connection, news_repo.STATUS, cluster_id)
         return is_new
 
 
-@api.retry
 def set_sizes(engine, cluster_id, desired_size=None, min_size=None,
               cooldown=None, standby=None, cluster_type=None):
     """Record the sizes that a cluster should have; None leaves one as it is.
@@ -284,28 +265,19 @@ def set_sizes(engine, cluster_id, desired_size=None, min_size=None,
     Its manager brings it there, to desired_size after the cooldown.
 
     :param cluster_type: its manager from now on.
-
     :returns: False, without a change, if the cluster is gone, or min_size
               would exceed desired_size.
     """
-    values = {name: value for name, value in (
-        ('desired_size', desired_size), ('min_size', min_size),
-        ('cooldown', cooldown), ('standby', standby),
-        ('cluster_type', cluster_type)) if value is not None}
     smaller = _TABLE.c.min_size if min_size is None else sa.literal(min_size)
     larger = (_TABLE.c.desired_size if desired_size is None
               else sa.literal(desired_size))
-    with engine.begin() as connection:
-        is_set = connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == cluster_id, smaller <= larger)
-            .values(updated_at=types.utcnow(), **values)).rowcount == 1
-        if not is_set:
-            connection.rollback()
-        return is_set
+    return rows.change(
+        engine, _TABLE, _TABLE.c.id == cluster_id, smaller <= larger,
+        updated_at=types.utcnow(), **_get_given(
+            desired_size=desired_size, min_size=min_size, cooldown=cooldown,
+            standby=standby, cluster_type=cluster_type))
 
 
-@api.retry
 def ask_for_size(engine, cluster_id, before, size):
     """Record the desired_size that the manager of a cluster wants.
 
@@ -314,18 +286,13 @@ def ask_for_size(engine, cluster_id, before, size):
               desired_size, if an operator has changed it meanwhile, or if the
               last change of its size is not done or is within the cooldown.
     """
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == cluster_id,
-                   _TABLE.c.desired_size == before,
-                   _TABLE.c.size == before, _TABLE.c.desired_size != size,
-                   _TABLE.c.min_size <= size, _is_cooldown_over())
-            .values(desired_size=size,
-                    updated_at=types.utcnow())).rowcount == 1
+    return rows.change(
+        engine, _TABLE, _TABLE.c.id == cluster_id,
+        _TABLE.c.desired_size == before, _TABLE.c.size == before,
+        _TABLE.c.desired_size != size, _TABLE.c.min_size <= size,
+        _is_cooldown_over(), desired_size=size, updated_at=types.utcnow())
 
 
-@api.retry
 def resize(engine, cluster_id, size):
     """Begin to bring a cluster to its desired_size.
 
@@ -333,13 +300,10 @@ def resize(engine, cluster_id, size):
     :returns: False if the cluster is gone, has another desired_size by now,
               has this size, or has min_size and is within its cooldown.
     """
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == cluster_id,
-                   _TABLE.c.desired_size == size, may_resize())
-            .values(size=size, resized_at=types.utcnow(),
-                    updated_at=types.utcnow())).rowcount == 1
+    return rows.change(
+        engine, _TABLE, _TABLE.c.id == cluster_id,
+        _TABLE.c.desired_size == size, may_resize(), size=size,
+        resized_at=types.utcnow(), updated_at=types.utcnow())
 
 
 def may_resize():

@@ -13,6 +13,7 @@ from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import news
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import turn
 from octavia_hmsync.db import types
 
@@ -56,9 +57,6 @@ class Distributor:
         return self.enabled and not self.drained
 
 
-_FIELDS = [field.name for field in dataclasses.fields(Distributor)]
-
-
 def _select(*conditions, counts=True):
     vips = (sa.select(sa.func.count()).select_from(_VIP)
             .where(_VIP.c.distributor_id == _TABLE.c.id).scalar_subquery()
@@ -68,10 +66,9 @@ def _select(*conditions, counts=True):
 
 
 def _read(connection, *conditions, counts=True):
-    return [Distributor(**{name: getattr(row, name) for name in _FIELDS})
-            for row in connection.execute(
-                _select(*conditions, counts=counts).order_by(
-                    _TABLE.c.name, _TABLE.c.id)).all()]
+    return [rows.make(Distributor, row) for row in connection.execute(
+        _select(*conditions, counts=counts)
+        .order_by(_TABLE.c.name, _TABLE.c.id))]
 
 
 def get(engine, distributor_id):
@@ -189,23 +186,18 @@ def drain(engine, distributor_id):
             ~_TABLE.c.drained, _TABLE.c.status == ONLINE,
             _TABLE.c.driver == sa.select(_OWN.c.driver).where(
                 _OWN.c.id == distributor_id).scalar_subquery())
-        return bool(others) and connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == distributor_id, ~_TABLE.c.drained)
-            .values(drained=True)).rowcount == 1
+        return bool(others) and rows.update(
+            connection, _TABLE, _TABLE.c.id == distributor_id,
+            ~_TABLE.c.drained, drained=True)
 
 
-@api.retry
 def resume(engine, distributor_id):
     """Put a drained distributor back into service.
 
     :returns: False if it is not drained, or gone.
     """
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == distributor_id, _TABLE.c.drained)
-            .values(drained=False)).rowcount == 1
+    return rows.change(engine, _TABLE, _TABLE.c.id == distributor_id,
+                       _TABLE.c.drained, drained=False)
 
 
 @api.retry
@@ -230,14 +222,12 @@ def set_status(engine, distributor_id, status, software_version=None,
     is_it = _TABLE.c.id == distributor_id
     with engine.begin() as connection:
         # Of several processes that see it only one records the news.
-        if connection.execute(
-                sa.update(_TABLE).where(is_it, _TABLE.c.status != status)
-                .values(**values)).rowcount:
+        if rows.update(connection, _TABLE, is_it, _TABLE.c.status != status,
+                       **values):
             found, = _read(connection, is_it)
             news.add(
                 connection, news_repo.DISTRIBUTOR_UP if status == ONLINE
                 else news_repo.DISTRIBUTOR_DOWN, distributor=found.name,
                 url=found.url, vips=found.vips)
             return True
-        return connection.execute(
-            sa.update(_TABLE).where(is_it).values(**values)).rowcount == 1
+        return rows.update(connection, _TABLE, is_it, **values)

@@ -19,6 +19,7 @@ from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import turn
 from octavia_hmsync.db import types
 
@@ -61,19 +62,16 @@ class VIP:
 
 
 def _read(connection, *conditions):
-    return [VIP(
-        row.id, row.cluster_id, row.distributor_id, row.name, row.url,
-        row.status, row.port_id, row.mac, row.mtu, bool(row.active),
-        row.applied_version, row.applied_active, row.applied_at, row.error,
-        row.addresses)
-        for row in connection.execute(
-            sa.select(_TABLE, _DISTRIBUTOR.c.name, _DISTRIBUTOR.c.url,
-                      _DISTRIBUTOR.c.status)
-            .join_from(_TABLE, _DISTRIBUTOR,
-                       _DISTRIBUTOR.c.id == _TABLE.c.distributor_id)
-            .where(*conditions)
-            .order_by(_TABLE.c.cluster_id, _TABLE.c.active.is_(None),
-                      _DISTRIBUTOR.c.name, _TABLE.c.id)).all()]
+    return [rows.make(VIP, row, active=bool(row.active))
+            for row in connection.execute(
+                sa.select(_TABLE,
+                          _DISTRIBUTOR.c.name.label('distributor_name'),
+                          _DISTRIBUTOR.c.url, _DISTRIBUTOR.c.status)
+                .join_from(_TABLE, _DISTRIBUTOR,
+                           _DISTRIBUTOR.c.id == _TABLE.c.distributor_id)
+                .where(*conditions)
+                .order_by(_TABLE.c.cluster_id, _TABLE.c.active.is_(None),
+                          _DISTRIBUTOR.c.name, _TABLE.c.id)).all()]
 
 
 def get_of_cluster(engine, cluster_id):
@@ -179,10 +177,8 @@ def set_port(engine, vip_id, port_id, mac, mtu=None, addresses=None):
         return True
     with engine.begin() as connection:
         # A VIP never changes its cluster.
-        if (cluster_repo.touch(connection, row.cluster_id) and
-                connection.execute(
-                    sa.update(_TABLE).where(_TABLE.c.id == vip_id)
-                    .values(**values)).rowcount):
+        if cluster_repo.touch(connection, row.cluster_id) and rows.update(
+                connection, _TABLE, _TABLE.c.id == vip_id, **values):
             return True
         connection.rollback()
         return False
@@ -191,11 +187,10 @@ def set_port(engine, vip_id, port_id, mac, mtu=None, addresses=None):
 def count_active(engine):
     """Return {id of a distributor: how many VIPs are active there}."""
     with engine.connect() as connection:
-        return {distributor_id: number for distributor_id, number in
-                connection.execute(
-                    sa.select(_TABLE.c.distributor_id, sa.func.count())
-                    .where(_TABLE.c.active.is_(sa.true()))
-                    .group_by(_TABLE.c.distributor_id)).all()}
+        return dict(map(tuple, connection.execute(
+            sa.select(_TABLE.c.distributor_id, sa.func.count())
+            .where(_TABLE.c.active.is_(sa.true()))
+            .group_by(_TABLE.c.distributor_id))))
 
 
 @api.retry
@@ -222,11 +217,10 @@ def set_active(engine, cluster_id, distributor_id, version=None, hold=None):
                 .where(is_of_cluster, _TABLE.c.active.is_not(None),
                        _TABLE.c.distributor_id != distributor_id)
                 .values(active=None))
-            if connection.execute(
-                    sa.update(_TABLE)
-                    .where(is_of_cluster, _TABLE.c.active.is_(None),
-                           _TABLE.c.distributor_id == distributor_id)
-                    .values(active=True)).rowcount:
+            if rows.update(
+                    connection, _TABLE, is_of_cluster,
+                    _TABLE.c.active.is_(None),
+                    _TABLE.c.distributor_id == distributor_id, active=True):
                 _tell_move(connection, before, distributor_id)
                 return True
         connection.rollback()
@@ -247,7 +241,6 @@ def _tell_move(connection, vips, distributor_id):
             reason=before.error)
 
 
-@api.retry
 def record_applied(engine, vip_id, version, is_active=False):
     """Record which version is in force on a distributor.
 
@@ -255,45 +248,36 @@ def record_applied(engine, vip_id, version, is_active=False):
     :returns: False, without a change, if a newer version is recorded, or the
               VIP is gone.
     """
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == vip_id,
-                   sa.or_(_TABLE.c.applied_version.is_(None),
-                          _TABLE.c.applied_version <= version))
-            .values(applied_version=version, applied_active=is_active,
-                    applied_at=types.utcnow(), error=None)).rowcount == 1
+    return rows.change(
+        engine, _TABLE, _TABLE.c.id == vip_id,
+        sa.or_(_TABLE.c.applied_version.is_(None),
+               _TABLE.c.applied_version <= version),
+        applied_version=version, applied_active=is_active,
+        applied_at=types.utcnow(), error=None)
 
 
-@api.retry
 def forget_applied(engine, vip_id, version):
     """Record that a distributor has lost its version: it has 0.
 
     :param version: the recorded version.
     :returns: False if another version is recorded, or the VIP is gone.
     """
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == vip_id, _TABLE.c.applied_version == version)
-            .values(applied_version=0, applied_at=None)).rowcount == 1
+    return rows.change(
+        engine, _TABLE, _TABLE.c.id == vip_id,
+        _TABLE.c.applied_version == version,
+        applied_version=0, applied_at=None)
 
 
-@api.retry
 def forget_active(engine, vip_id, version):
     """Record that a distributor cannot answer ARP, as its port is off.
 
-    :param version: the recorded version.
-    :returns: False if another version is recorded, or the VIP is gone.
+    As forget_applied().
     """
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == vip_id, _TABLE.c.applied_version == version)
-            .values(applied_active=None)).rowcount == 1
+    return rows.change(
+        engine, _TABLE, _TABLE.c.id == vip_id,
+        _TABLE.c.applied_version == version, applied_active=None)
 
 
-@api.retry
 def record_error(engine, vip_id, error, version=None):
     """Record why a distributor has no newer version.
 
@@ -303,10 +287,8 @@ def record_error(engine, vip_id, error, version=None):
     conditions = [] if version is None else [
         sa.or_(_TABLE.c.applied_version.is_(None),
                _TABLE.c.applied_version < version)]
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE).where(_TABLE.c.id == vip_id, *conditions)
-            .values(error=error)).rowcount == 1
+    return rows.change(engine, _TABLE, _TABLE.c.id == vip_id, *conditions,
+                       error=error)
 
 
 @api.retry

@@ -131,13 +131,6 @@ def read(engine):
         collections.defaultdict(dict))
     for name, label, number in rows:
         found[name][label] = number
-    return Figures(
-        clusters=found['clusters'], health=found['health'],
-        members=found['members'], distributors=found['distributors'],
-        short=found['short'][''], failing=found['failing'][''],
-        unreachable=found['unreachable'][''], behind=found['behind'][''],
-        members_by_health=found['members_by_health'], orders=found['orders'],
-        without_standby=found['without_standby'][''],
-        draining=int(found['draining']['']), drained=found['drained'][''],
-        expiring=found['expiring'][''], booted=found['booted'],
-        active_vips=found['active_vips'])
+    return Figures(**{
+        field.name: int(found[field.name]['']) if field.type is int
+        else found[field.name] for field in dataclasses.fields(Figures)})

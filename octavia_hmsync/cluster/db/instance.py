@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from octavia_hmsync.db import api
 from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import turn
 from octavia_hmsync.db import types
 
@@ -58,15 +59,10 @@ class Instance:
                 self.claim_expires_at <= self.now)
 
 
-_FIELDS = [field.name for field in dataclasses.fields(Instance)]
-
-
 def _read(connection, *conditions):
-    return [Instance(**{name: getattr(row, name) for name in _FIELDS})
-            for row in connection.execute(
-                sa.select(_TABLE, types.utcnow().label('now'))
-                .where(*conditions)
-                .order_by(_TABLE.c.created_at, _TABLE.c.id)).all()]
+    return [rows.make(Instance, row) for row in connection.execute(
+        sa.select(_TABLE, types.utcnow().label('now')).where(*conditions)
+        .order_by(_TABLE.c.created_at, _TABLE.c.id))]
 
 
 def get(engine, instance_id):
@@ -84,10 +80,9 @@ def get_all(engine):
 
 def get_ready(engine):
     """Return {id in the compute service: address} of READY instances."""
-    with engine.connect() as connection:
-        return {row.compute_id: row.address for row in connection.execute(
-            sa.select(_TABLE.c.compute_id, _TABLE.c.address)
-            .where(_TABLE.c.state == READY)).all()}
+    return dict(map(tuple, rows.read(
+        engine, sa.select(_TABLE.c.compute_id, _TABLE.c.address)
+        .where(_TABLE.c.state == READY))))
 
 
 @api.retry
@@ -125,18 +120,14 @@ def record(engine, instance_id, owner, expiry, is_booted=False, **values):
         return _CLAIMS.hold(connection, instance_id, owner, expiry, **values)
 
 
-@api.retry
 def order(engine, instance_id, reason):
     """Order that a READY instance goes as soon as it has a substitute.
 
     :returns: False if it is not READY, or is to go already.
     """
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == instance_id, _TABLE.c.state == READY,
-                   _TABLE.c.reason.is_(None))
-            .values(reason=reason)).rowcount == 1
+    return rows.change(engine, _TABLE, _TABLE.c.id == instance_id,
+                       _TABLE.c.state == READY, _TABLE.c.reason.is_(None),
+                       reason=reason)
 
 
 @api.retry
@@ -151,10 +142,9 @@ def leave(engine, instance_id, reason, known):
         turn.take(connection, TURN)
         return set(known) <= set(connection.execute(
             sa.select(_TABLE.c.id).where(_TABLE.c.state == READY)).scalars()
-        ) and connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == instance_id, _TABLE.c.state == READY)
-            .values(state=LEAVING, reason=reason)).rowcount == 1
+        ) and rows.update(
+            connection, _TABLE, _TABLE.c.id == instance_id,
+            _TABLE.c.state == READY, state=LEAVING, reason=reason)
 
 
 def forget(engine, instance_id, owner):

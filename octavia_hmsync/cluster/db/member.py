@@ -19,6 +19,7 @@ from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import turn
 from octavia_hmsync.db import types
 
@@ -85,9 +86,6 @@ class Member:
         return self.config_digest not in (None, ALONE)
 
 
-_FIELDS = [field.name for field in dataclasses.fields(Member)]
-
-
 def select(*conditions):
     """Return the query for members that fulfil all conditions."""
     return sa.select(_TABLE, types.utcnow().label('now')).where(*conditions)
@@ -95,7 +93,7 @@ def select(*conditions):
 
 def from_row(row):
     """Return the Member that a row of select() is."""
-    return Member(**{name: getattr(row, name) for name in _FIELDS})
+    return rows.make(Member, row)
 
 
 def _read(connection, *conditions):
@@ -235,14 +233,8 @@ def _tell_change(connection, before, values):
 
 
 def _update(connection, member_id, *conditions, **values):
-    return _write(connection, member_id, *conditions,
-                  updated_at=types.utcnow(), **values)
-
-
-def _write(connection, member_id, *conditions, **values):
-    return connection.execute(
-        sa.update(_TABLE).where(_TABLE.c.id == member_id, *conditions)
-        .values(**values)).rowcount == 1
+    return rows.update(connection, _TABLE, _TABLE.c.id == member_id,
+                       *conditions, updated_at=types.utcnow(), **values)
 
 
 @api.retry
@@ -309,7 +301,6 @@ def unregister(engine, member_id, error=None, version=None):
         version=version, state=FAILED, slot=None, peer_group=None, **values)
 
 
-@api.retry
 def record(engine, member_id, **details):
     """Record details that do not concern distributors.
 
@@ -319,8 +310,7 @@ def record(engine, member_id, **details):
     """
     if not _check_details(details):
         return get(engine, member_id) is not None
-    with engine.begin() as connection:
-        return _write(connection, member_id, **details)
+    return rows.change(engine, _TABLE, _TABLE.c.id == member_id, **details)
 
 
 @api.retry
@@ -340,7 +330,6 @@ def raise_idle_timeout(engine, cluster_id, seconds):
                                .values(idle_timeout=seconds))
 
 
-@api.retry
 def record_config(engine, member, digest, **details):
     """Record which configuration a member got together with all others.
 
@@ -350,14 +339,13 @@ def record_config(engine, member, digest, **details):
     :returns: False, without a change, if it has another slot by now, is gone,
               or is ALONE and so gets a new configuration anyway.
     """
-    with engine.begin() as connection:
-        return _write(
-            connection, member.id,
-            _TABLE.c.slot.is_(None) if member.slot is None
-            else _TABLE.c.slot == member.slot,
-            sa.or_(_TABLE.c.config_digest.is_(None),
-                   _TABLE.c.config_digest != ALONE),
-            config_digest=digest, **_check_details(details))
+    return rows.change(
+        engine, _TABLE, _TABLE.c.id == member.id,
+        _TABLE.c.slot.is_(None) if member.slot is None
+        else _TABLE.c.slot == member.slot,
+        sa.or_(_TABLE.c.config_digest.is_(None),
+               _TABLE.c.config_digest != ALONE),
+        config_digest=digest, **_check_details(details))
 
 
 @api.retry
@@ -385,8 +373,8 @@ def set_health(engine, member_id, health, error=None):
     if error is not None or health == HEALTHY:
         values['error'] = error
     with engine.begin() as connection:
-        is_set = _write(
-            connection, member_id,
+        is_set = rows.update(
+            connection, _TABLE, _TABLE.c.id == member_id,
             sa.or_(_TABLE.c.health.is_(None), _TABLE.c.health != health),
             **values)
         if is_set and health == DEAD:
@@ -410,7 +398,8 @@ def set_order(engine, member_id, order):
     cluster_id = _cluster_of(engine, member_id)
     with engine.begin() as connection:
         cluster_repo.mark(connection, cluster_id)
-        return _write(connection, member_id, other, ordered=order)
+        return rows.update(connection, _TABLE, _TABLE.c.id == member_id, other,
+                           ordered=order)
 
 
 @api.retry
@@ -431,16 +420,15 @@ def assign_amphora(engine, member_id, amphora_id):
         return False
 
 
-@api.retry
 def unassign_amphora(engine, member_id, amphora_id):
     """Record that the amphora of a member is gone.
 
     :returns: False if the member has another amphora, or is gone.
     """
-    with engine.begin() as connection:
-        return _update(connection, member_id,
-                       _TABLE.c.amphora_id == amphora_id,
-                       amphora_id=None, mac=None)
+    return rows.change(
+        engine, _TABLE, _TABLE.c.id == member_id,
+        _TABLE.c.amphora_id == amphora_id, amphora_id=None, mac=None,
+        updated_at=types.utcnow())
 
 
 @api.retry

@@ -186,15 +186,6 @@ def _delete(work, _action):
               **compat_cluster.make_deletion_store(load_balancer))
 
 
-def _create(work, _action):
-    _run_flow(work, flows.get_create_load_balancer_flow,
-              without=worker.PROVIDED)
-
-
-def _take_back(work, _action):
-    tasks.take_back(work)
-
-
 def _unlock(work, _action):
     """Unlock a load balancer whose worker died with a change."""
     cluster = work.read()
@@ -205,12 +196,7 @@ def _unlock(work, _action):
         return
     found = situation.read(work.context, work.cluster_id)
     if found is not None:
-        lock_repo.unlock(work.engine, work.cluster_id, work.owner,
-                         work_.CLAIM_EXPIRY, found.settle())
-
-
-def _take_orders(work, _action):
-    orders.take(work)
+        work.unlock(found.settle())
 
 
 def _remove(work, action):
@@ -226,8 +212,7 @@ def _remove(work, action):
 
 def _replace(work, action):
     """Replace a member; a load balancer in ERROR is locked all the time."""
-    is_locked = lock_repo.lock(work.engine, work.cluster_id, work.owner,
-                               work_.CLAIM_EXPIRY, compat.ERROR)
+    is_locked = work.lock(compat.ERROR)
     try:
         _run_flow(work, _get_locked_flow if is_locked
                   else flows.get_replace_member_flow,
@@ -235,8 +220,7 @@ def _replace(work, action):
     finally:
         if is_locked:
             work.look()
-            lock_repo.unlock(work.engine, work.cluster_id, work.owner,
-                             work_.CLAIM_EXPIRY)
+            work.unlock()
 
 
 def _get_locked_flow(is_claimed):
@@ -248,10 +232,6 @@ def _configure(work, action):
               **{tasks.MEMBER_ID: action.member_id})
     member = member_repo.get(work.engine, action.member_id)
     compat_cluster.set_amphora_right(member.amphora_id)
-
-
-def _add(work, _action):
-    _run_flow(work, flows.get_add_member_flow)
 
 
 def _stand_by(work, action):
@@ -268,18 +248,22 @@ def _stand_by(work, action):
         raise
 
 
-def _build_standby(work, _action):
-    _run_flow(work, flows.get_build_standby_flow)
-
-
 _DOERS = {
-    base.Kind.FORGET: _forget, base.Kind.DELETE: _delete,
-    base.Kind.TAKE_BACK: _take_back, base.Kind.CREATE: _create,
-    base.Kind.UNLOCK: _unlock, base.Kind.TAKE_ORDERS: _take_orders,
+    base.Kind.FORGET: _forget,
+    base.Kind.DELETE: _delete,
+    base.Kind.TAKE_BACK: lambda work, _action: tasks.take_back(work),
+    base.Kind.CREATE: lambda work, _action: _run_flow(
+        work, flows.get_create_load_balancer_flow, without=worker.PROVIDED),
+    base.Kind.UNLOCK: _unlock,
+    base.Kind.TAKE_ORDERS: lambda work, _action: orders.take(work),
     base.Kind.REMOVE: _remove,
-    base.Kind.REPLACE: _replace, base.Kind.CONFIGURE: _configure,
-    base.Kind.ADD: _add, base.Kind.STAND_BY: _stand_by,
-    base.Kind.BUILD_STANDBY: _build_standby,
+    base.Kind.REPLACE: _replace,
+    base.Kind.CONFIGURE: _configure,
+    base.Kind.ADD: lambda work, _action: _run_flow(
+        work, flows.get_add_member_flow),
+    base.Kind.STAND_BY: _stand_by,
+    base.Kind.BUILD_STANDBY: lambda work, _action: _run_flow(
+        work, flows.get_build_standby_flow),
 }
 # Carried out for several members at the same time.
 _AT_ONCE = (base.Kind.REMOVE, base.Kind.ADD, base.Kind.BUILD_STANDBY)

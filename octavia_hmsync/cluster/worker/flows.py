@@ -19,7 +19,6 @@ from taskflow.types import failure
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.distribution import distribution
 from octavia_hmsync.cluster.members import members
-from octavia_hmsync.cluster import work as work_
 from octavia_hmsync.cluster.worker import tasks
 from octavia_hmsync import compat
 from octavia_hmsync.compat import cluster as compat_cluster
@@ -43,8 +42,7 @@ class AddMember(task.Task):
         self._has_slot = has_slot
 
     def execute(self, cluster_id, owner):
-        work = tasks.get_work(cluster_id, owner)
-        work.look()
+        work = tasks.take_up(cluster_id, owner)
         size = work.read().size if self._has_slot else 0
         member = member_repo.add(work.engine, cluster_id,
                                  uuidutils.generate_uuid(), size)
@@ -96,8 +94,7 @@ class TakeOverSlot(task.Task):
     """
 
     def execute(self, cluster_id, owner, member_id, old_member_id):
-        work = tasks.get_work(cluster_id, owner)
-        work.look()
+        work = tasks.take_up(cluster_id, owner)
         if not member_repo.take_over_slot(work.engine, member_id,
                                           old_member_id,
                                           order=member_repo.REPLACE):
@@ -110,8 +107,7 @@ class StandBy(task.Task):
     """Make a configured member a standby."""
 
     def execute(self, cluster_id, owner, member_id):
-        work = tasks.get_work(cluster_id, owner)
-        work.look()
+        work = tasks.take_up(cluster_id, owner)
         if not member_repo.set_state(
                 work.engine, member_id,
                 (member_repo.BUILDING, member_repo.DRAINING),
@@ -204,8 +200,7 @@ class ReplaceMembers(task.Task):
     """Replace all existing members, one after the other."""
 
     def execute(self, cluster_id, owner):
-        context = work_.get_context()
-        work = work_.Work(context, cluster_id, owner)
+        work = tasks.get_work(cluster_id, owner)
         for known in work.read_members():
             member = member_repo.get(work.engine, known.id)
             if member is None or member.state == member_repo.BUILDING:
@@ -238,13 +233,8 @@ def get_add_member_flow(is_claimed=False):
 
     Building it needs no lock, configuring and registering it does.
     """
-    flow = linear_flow.Flow(f'{PREFIX}-add-member')
-    flow.add(*_claim(is_claimed), AddMember(has_slot=True),
-             BuildMember(), tasks.LockLoadBalancer(),
-             ConfigureMember(),
-             *_get_subflow('register_amphorae'),
-             tasks.UnlockLoadBalancer())
-    return _release(flow, is_claimed)
+    return _make('add-member', is_claimed, AddMember(has_slot=True),
+                 BuildMember(), *_get_serving())
 
 
 def get_replace_member_flow(is_claimed=False, is_locked=False):
@@ -255,17 +245,12 @@ def get_replace_member_flow(is_claimed=False, is_locked=False):
 
     :param is_locked: whether the load balancer is locked, and stays so.
     """
-    flow = linear_flow.Flow(f'{PREFIX}-replace-member')
-    flow.add(*_claim(is_claimed), AddMember(has_slot=False),
-             BuildMember())
-    if not is_locked:
-        flow.add(tasks.LockLoadBalancer())
-    flow.add(ConfigureMember(
-        requires=(tasks.OLD_MEMBER_ID,)), TakeOverSlot(),
-        *_get_subflow('register_amphorae'))
-    if not is_locked:
-        flow.add(tasks.UnlockLoadBalancer())
-    return _release(flow, is_claimed)
+    return _make(
+        'replace-member', is_claimed, AddMember(has_slot=False),
+        BuildMember(), *([] if is_locked else [tasks.LockLoadBalancer()]),
+        ConfigureMember(requires=(tasks.OLD_MEMBER_ID,)), TakeOverSlot(),
+        *_get_subflow('register_amphorae'),
+        *([] if is_locked else [tasks.UnlockLoadBalancer()]))
 
 
 def get_configure_member_flow(is_claimed=False):
@@ -273,20 +258,18 @@ def get_configure_member_flow(is_claimed=False):
 
     Requires tasks.MEMBER_ID.
     """
-    flow = linear_flow.Flow(f'{PREFIX}-configure-member')
-    flow.add(*_claim(is_claimed), tasks.LockLoadBalancer(),
-             ConfigureMember(),
-             *_get_subflow('register_amphorae'),
-             tasks.UnlockLoadBalancer())
-    return _release(flow, is_claimed)
+    return _make('configure-member', is_claimed, *_get_serving())
+
+
+def _get_serving():
+    return [tasks.LockLoadBalancer(), ConfigureMember(),
+            *_get_subflow('register_amphorae'), tasks.UnlockLoadBalancer()]
 
 
 def get_build_standby_flow(is_claimed=False):
     """Build a standby."""
-    flow = linear_flow.Flow(f'{PREFIX}-build-standby')
-    flow.add(*_claim(is_claimed), AddMember(has_slot=False),
-             BuildMember(), *_get_waiting())
-    return _release(flow, is_claimed)
+    return _make('build-standby', is_claimed, AddMember(has_slot=False),
+                 BuildMember(), *_get_waiting())
 
 
 def get_stand_by_flow(is_claimed=False):
@@ -294,9 +277,7 @@ def get_stand_by_flow(is_claimed=False):
 
     Requires tasks.MEMBER_ID.
     """
-    flow = linear_flow.Flow(f'{PREFIX}-stand-by')
-    flow.add(*_claim(is_claimed), *_get_waiting())
-    return _release(flow, is_claimed)
+    return _make('stand-by', is_claimed, *_get_waiting())
 
 
 def _get_waiting():
@@ -306,7 +287,8 @@ def _get_waiting():
             tasks.UnlockLoadBalancer()]
 
 
-def _release(flow, is_claimed):
+def _make(name, is_claimed, *tasks_):
+    """Return a flow that has the claim of the cluster while it runs."""
     if not is_claimed:
-        flow.add(tasks.ReleaseCluster())
-    return flow
+        tasks_ = tasks.ClaimCluster(), *tasks_, tasks.ReleaseCluster()
+    return linear_flow.Flow(f'{PREFIX}-{name}').add(*tasks_)

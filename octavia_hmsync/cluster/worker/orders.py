@@ -14,7 +14,6 @@ from octavia_hmsync.cluster.db import lock as lock_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.managers import base
 from octavia_hmsync.cluster.managers import situation
-from octavia_hmsync.cluster import work as work_
 from octavia_hmsync import compat
 from octavia_hmsync.compat import cluster as compat_cluster
 
@@ -35,14 +34,11 @@ def take(work):
         if member_repo.set_order(work.engine, member.id, base.REPLACE):
             LOG.info('Member %s of cluster %s is to be replaced: Octavia was '
                      'asked to fail it over.', member.id, work.cluster_id)
-    if not asked or not lock_repo.lock(
-            work.engine, work.cluster_id, work.owner, work_.CLAIM_EXPIRY,
-            compat.ERROR):
+    if not asked or not work.lock(compat.ERROR):
         return False
     amphorae = {member.id: member.amphora_id for member in found.view.members}
     for member in asked:
         # A later ERROR is then a new failover.
         compat_cluster.set_amphora_right(amphorae[member.id])
-    lock_repo.unlock(work.engine, work.cluster_id, work.owner,
-                     work_.CLAIM_EXPIRY)
+    work.unlock()
     return True

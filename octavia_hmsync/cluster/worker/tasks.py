@@ -56,6 +56,13 @@ def get_work(cluster_id, owner, is_deletion=False):
     return work_.Work(work_.get_context(), cluster_id, owner, is_deletion)
 
 
+def take_up(cluster_id, owner, is_deletion=False):
+    """As get_work(), if the owner may go on; see Work.look()."""
+    work = get_work(cluster_id, owner, is_deletion)
+    work.look()
+    return work
+
+
 def is_ours(work):
     """Tell whether this process may undo what it began."""
     try:
@@ -124,7 +131,7 @@ class HoldCluster(task.Task):
         self._is_deletion = is_deletion
 
     def execute(self, cluster_id, owner):
-        get_work(cluster_id, owner, self._is_deletion).look()
+        take_up(cluster_id, owner, self._is_deletion)
 
 
 class ReleaseCluster(task.Task):
@@ -132,19 +139,28 @@ class ReleaseCluster(task.Task):
         get_work(cluster_id, owner).release()
 
 
-class TakeBackOnRevert(task.Task):
-    """Delete what was built of a load balancer whose creation failed.
+class _OnRevert(task.Task):
+    """Does something if a later task fails, and the cluster is ours."""
 
-    It gets ERROR, and keeps its address.
-    """
+    is_deletion = False
 
     def execute(self, cluster_id, owner):
         pass
 
     def revert(self, cluster_id, owner, *args, **kwargs):
-        work = get_work(cluster_id, owner)
+        work = get_work(cluster_id, owner, self.is_deletion)
         if is_ours(work):
-            take_back(work)
+            self.undo(work)
+
+
+class TakeBackOnRevert(_OnRevert):
+    """Delete what was built of a load balancer whose creation failed.
+
+    It gets ERROR, and keeps its address.
+    """
+
+    def undo(self, work):
+        take_back(work)
 
 
 def take_back(work):
@@ -164,8 +180,7 @@ def take_back(work):
         # Deleting the load balancer does it again.
         LOG.exception('Cluster %s could not be built, and not all of it '
                       'could be deleted:', work.cluster_id)
-    lock_repo.unlock(work.engine, work.cluster_id, work.owner,
-                     work_.CLAIM_EXPIRY, compat.ERROR)
+    work.unlock(compat.ERROR)
 
 
 def remove_from_distributors(work):
@@ -173,38 +188,28 @@ def remove_from_distributors(work):
     distribution.run(work, 'delete_distributor')
 
 
-class ErrorOnRevert(task.Task):
+class ErrorOnRevert(_OnRevert):
     """Set a load balancer to ERROR whose change failed."""
 
-    def execute(self, cluster_id, owner):
-        pass
-
-    def revert(self, cluster_id, owner, *args, **kwargs):
-        work = get_work(cluster_id, owner)
-        if is_ours(work):
-            lock_repo.unlock(work.engine, cluster_id, owner,
-                             work_.CLAIM_EXPIRY, compat.ERROR)
+    def undo(self, work):
+        work.unlock(compat.ERROR)
 
 
-class DeletionErrorOnRevert(task.Task):
+class DeletionErrorOnRevert(_OnRevert):
     """Set a load balancer to ERROR whose deletion failed."""
 
-    def execute(self, cluster_id, owner):
-        pass
+    is_deletion = True
 
-    def revert(self, cluster_id, owner, *args, **kwargs):
-        work = get_work(cluster_id, owner, is_deletion=True)
-        if is_ours(work):
-            lock_repo.fail_deletion(work.engine, cluster_id, owner,
-                                    work_.CLAIM_EXPIRY)
+    def undo(self, work):
+        lock_repo.fail_deletion(work.engine, work.cluster_id, work.owner,
+                                work_.CLAIM_EXPIRY)
 
 
 class EnsureServerGroup(task.Task):
     """Ensure the server group that keeps amphorae apart, if configured."""
 
     def execute(self, cluster_id, owner):
-        work = get_work(cluster_id, owner)
-        work.look()
+        work = take_up(cluster_id, owner)
         load_balancer = work.get_load_balancer()
         policy = cluster_conf.PLACEMENTS.get(
             work.options.host_placement,
@@ -230,8 +235,7 @@ class BuildMembers(task.Task):
         :returns: a list of dicts, of the amphorae that were built.
         :raises BuildFailed: if there are fewer than min_size.
         """
-        work = get_work(cluster_id, owner)
-        work.look()
+        work = take_up(cluster_id, owner)
         cluster = work.read()
         # Left by a worker that died.
         there = [member for member in work.read_members()
@@ -276,8 +280,7 @@ class RemoveMembers(task.Task):
     """Delete all amphorae of a load balancer that is deleted."""
 
     def execute(self, cluster_id, owner):
-        work = get_work(cluster_id, owner, is_deletion=True)
-        work.look()
+        work = take_up(cluster_id, owner, is_deletion=True)
         left = _remove_all(work)
         if left:
             raise exceptions.CloudUnavailable(
@@ -321,8 +324,7 @@ class DeleteLoadBalancer(task.Task):
         self._flow = flow
 
     def execute(self, cluster_id, owner, **store):
-        work = get_work(cluster_id, owner, is_deletion=True)
-        work.look()
+        work = take_up(cluster_id, owner, is_deletion=True)
         engine = engines.load(self._flow, store=store)
         watch = watched_flow.Watch(engine, lambda *_task: work.check(), (
             states.SUCCESS, states.FAILURE))
@@ -352,8 +354,7 @@ class FinishCluster(task.Task):
         # Do not fail: Octavia's revert would set listeners and pools to
         # ERROR.
         with contextlib.suppress(exceptions.Lost):
-            lock_repo.unlock(work.engine, cluster_id, owner,
-                             work_.CLAIM_EXPIRY)
+            work.unlock()
         work.release()
 
 
@@ -361,11 +362,9 @@ class LockLoadBalancer(task.Task):
     """Lock the load balancer; wait until it is ACTIVE."""
 
     def execute(self, cluster_id, owner):
-        work = get_work(cluster_id, owner)
+        work = take_up(cluster_id, owner)
         deadline = time.monotonic() + LOCK_PATIENCE
-        work.look()
-        while not lock_repo.lock(work.engine, cluster_id, owner,
-                                 work_.CLAIM_EXPIRY):
+        while not work.lock():
             if orders.take(work):
                 continue
             if time.monotonic() >= deadline:
@@ -377,20 +376,17 @@ class LockLoadBalancer(task.Task):
     def revert(self, result, cluster_id, owner, *args, **kwargs):
         work = get_work(cluster_id, owner)
         if not isinstance(result, failure.Failure) and is_ours(work):
-            lock_repo.unlock(work.engine, cluster_id, owner,
-                             work_.CLAIM_EXPIRY)
+            work.unlock()
 
 
 class UnlockLoadBalancer(task.Task):
     def execute(self, cluster_id, owner):
-        lock_repo.unlock(work_.get_context().engine, cluster_id, owner,
-                         work_.CLAIM_EXPIRY)
+        get_work(cluster_id, owner).unlock()
 
 
 class TellDistributors(task.Task):
     """Tell distributors the members that rows have."""
 
     def execute(self, cluster_id, owner):
-        work = get_work(cluster_id, owner)
-        work.look()
+        work = take_up(cluster_id, owner)
         distribution.run(work, 'register_amphorae')

@@ -50,11 +50,8 @@ class Worker:
         :param load_balancer_id: its row exists, or will soon.
         :param flavor: a dict, with the sizes that octavia-api has chosen.
         """
-        load_balancer = self._wait_for(load_balancer_id,
-                                       compat.PENDING_CREATE)
-        if load_balancer is None:
-            return
-        cluster = ensure_cluster(self._conf, load_balancer, flavor)
+        _, cluster = self._take(load_balancer_id, compat.PENDING_CREATE,
+                                flavor)
         if cluster is not None:
             self._carry_out('create', load_balancer_id, cluster,
                             flows.get_create_load_balancer_flow,
@@ -62,11 +59,8 @@ class Worker:
 
     def delete(self, load_balancer_id):
         """Delete a load balancer with all that belongs to it."""
-        load_balancer = self._wait_for(load_balancer_id,
-                                       compat.PENDING_DELETE)
-        if load_balancer is None:
-            return
-        cluster = ensure_cluster(self._conf, load_balancer, {})
+        load_balancer, cluster = self._take(load_balancer_id,
+                                            compat.PENDING_DELETE)
         if cluster is None:
             return
         # The claim owner sees this status and releases the cluster.
@@ -81,11 +75,7 @@ class Worker:
 
     def failover(self, load_balancer_id):
         """Replace each amphora of a load balancer."""
-        load_balancer = self._wait_for(load_balancer_id,
-                                       compat.PENDING_UPDATE)
-        if load_balancer is None:
-            return
-        cluster = ensure_cluster(self._conf, load_balancer, {})
+        _, cluster = self._take(load_balancer_id, compat.PENDING_UPDATE)
         if cluster is not None:
             self._carry_out('failover', load_balancer_id, cluster,
                             flows.get_failover_load_balancer_flow,
@@ -102,11 +92,10 @@ class Worker:
         if amphora is None or amphora.role != compat.ROLE_IN_CLUSTER:
             return False
         load_balancer_id = amphora.load_balancer_id
-        load_balancer = self._wait_for(load_balancer_id,
-                                       compat.PENDING_UPDATE)
+        load_balancer, cluster = self._take(load_balancer_id,
+                                            compat.PENDING_UPDATE)
         if load_balancer is None:
             return True
-        cluster = ensure_cluster(self._conf, load_balancer, {})
         if cluster is not None and lock_repo.begin_failover(
                 work_.get_context().engine, cluster.id, amphora_id):
             LOG.info('Amphora %s of load balancer %s is to be replaced.',
@@ -116,6 +105,15 @@ class Worker:
                      'balancer does not wait until it is replaced.',
                      amphora_id, load_balancer_id)
         return True
+
+    def _take(self, load_balancer_id, status, flavor=None):
+        """Wait for a load balancer, and ensure its cluster.
+
+        :returns: both; None for what is not there.
+        """
+        load_balancer = self._wait_for(load_balancer_id, status)
+        return load_balancer, load_balancer and ensure_cluster(
+            self._conf, load_balancer, flavor or {})
 
     @staticmethod
     def _wait_for(load_balancer_id, status):

@@ -16,6 +16,7 @@ from oslo_config import cfg
 
 from octavia_hmsync.distributor import conf as distributor_conf
 from octavia_hmsync.distributor.ovs import openvswitch
+from octavia_hmsync.distributor.ovs import wire
 from octavia_hmsync.distributor import restore
 from octavia_hmsync.distributor import store
 from octavia_hmsync.distributor import vips
@@ -76,7 +77,7 @@ class TestDeaths(base.TestCase):
             openvswitch.announcer, 'Announcer', autospec=True))
         # Meters come by it, which a change that is begun anew adds anew.
         self.useFixture(fixtures.MockPatchObject(
-            openvswitch.wire, 'Line', autospec=True)
+            wire, 'Line', autospec=True)
         ).mock.return_value.add_meters.return_value = True
         self.flows = test_openvswitch.FakeFlows()
         self.links = test_openvswitch.FakeLinks()

@@ -583,10 +583,11 @@ class TestProbedVip(ProbedVipTestCase):
 
 
 class Vips:
-    """What a Prober asks."""
+    """What a Prober asks, with its data plane."""
 
     def __init__(self, network):
         self.network = network
+        self.backend = self
         self.documents = {}
         self.pending = set()
         self.left = []
