@@ -69,10 +69,7 @@ class Ordered(attempt.Attempt):
         return None
 
     def _read(self):
-        """Return the Cluster, and its Members.
-
-        :raises Gone: if it is deleted, or about to be.
-        """
+        """Return the Cluster and its Members; raise Gone if it is deleted."""
         cluster = cluster_repo.get_by_load_balancer(
             self._work.engine, self._work.load_balancer_id)
         if (cluster is None or

@@ -91,10 +91,7 @@ def _get_table(statement):
 
 
 def _get_status(statement):
-    """Return the operating status if a statement sets nothing else.
-
-    :returns: None if it sets anything else.
-    """
+    """Return the operating status if nothing else is set, else None."""
     if statement.whereclause is None:
         return None
     which = statement.whereclause.compile().params

@@ -51,10 +51,7 @@ _contexts: dict[int, Context] = {}
 
 
 def get_context():
-    """Return the Context of this process; tasks are given none.
-
-    :raises DatabaseUnavailable: if the database URL cannot be used.
-    """
+    """Return the Context of this process; raise DatabaseUnavailable."""
     pid = os.getpid()
     found = _contexts.get(pid)
     if found is None:
@@ -101,10 +98,7 @@ class Work:
                                         self._is_deletion)
 
     def check(self):
-        """Go on only as long as that is wanted.
-
-        :raises Lost, Unwanted, Stopped: as held.Held.check().
-        """
+        """Go on only as long as that is wanted; errors as of Held.check()."""
         self._held.check()
 
     def look(self):
@@ -112,10 +106,7 @@ class Work:
         self._held.look()
 
     def pause(self, seconds=INTERVAL):
-        """Wait, unless there is no reason any more.
-
-        :raises Lost, Unwanted, Stopped: as check().
-        """
+        """Wait, unless there is no reason any more; errors as of check()."""
         self._held.pause(seconds)
 
     def release(self):
@@ -143,10 +134,7 @@ class Work:
         return member_repo.get_of_cluster(self.engine, self.cluster_id)
 
     def get_load_balancer(self):
-        """Return Octavia's data model of the load balancer.
-
-        :raises NotProven: if there is none.
-        """
+        """Return Octavia's load balancer; raise NotProven if there is none."""
         load_balancer_id = self.read().load_balancer_id
         found = compat_amphora.get_load_balancer(load_balancer_id)
         if found is None:

@@ -255,10 +255,7 @@ def _check_client(allowed: frozenset[str]) -> None:
 
 
 def get_common_names(environ: typing.Any) -> list[str]:
-    """Return the common names in the client's certificate.
-
-    :param environ: of the request, from gunicorn.
-    """
+    """Return the common names in the client's certificate, by gunicorn."""
     certificate = environ['gunicorn.socket'].getpeercert()
     return [value for pairs in (certificate or {}).get('subject', ())
             for key, value in pairs if key == 'commonName']

@@ -39,10 +39,7 @@ _DETAIL = 300
 
 
 def check_url(url: str) -> str:
-    """Return a checked URL of a distributor.
-
-    :raises InvalidConfiguration: if it is not the URL of a distributor.
-    """
+    """Return a distributor's URL; raise InvalidConfiguration if it is none."""
     try:
         parts = urllib.parse.urlsplit(url.strip())
         host, port = parts.hostname, parts.port or DEFAULT_PORT

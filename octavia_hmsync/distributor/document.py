@@ -37,10 +37,7 @@ _PATTERNS = {schemas.UUID: 'a UUID in lower case',
 
 @dataclasses.dataclass(frozen=True)
 class Port:
-    """The Neutron port of a distributor for one VIP.
-
-    :ivar mac: its MAC address, in lower case.
-    """
+    """The Neutron port of a distributor for one VIP; mac in lower case."""
 
     id: str
     mac: str
@@ -175,10 +172,7 @@ def _sort(addresses: abc.Iterable[str]) -> tuple[str, ...]:
 
 
 def check_vip_id(vip_id: object) -> str:
-    """Return the id of a VIP, if it is one.
-
-    :raises InvalidDocument: if it is none.
-    """
+    """Return the id of a VIP; raise InvalidDocument if it is none."""
     _check(_VIP_ID, vip_id, 'the id of the VIP')
     return str(vip_id)
 
@@ -190,10 +184,7 @@ def check_version(version: object) -> int:
 
 
 def check_transition(raw: object) -> dict[str, typing.Any]:
-    """Return a transition, if it is one.
-
-    :raises InvalidDocument: if it is none.
-    """
+    """Return a transition; raise InvalidDocument if it is none."""
     _check(_TRANSITION, raw, 'the transition')
     return typing.cast(dict[str, typing.Any], raw)
 

@@ -52,20 +52,20 @@ class Segment:
             '!HHIIBBHHH', self.source_port, self.target_port, self.sequence,
             self.acknowledged, _TCP_HEADER // 4 << 4, self.flags, _WINDOW,
             0, 0) + self.payload
-        check = _checksum(source.packed + target.packed + struct.pack(
+        check = checksum(source.packed + target.packed + struct.pack(
             '!II', len(tcp), _TCP) + tcp + b'\0' * (len(tcp) % 2))
         tcp = tcp[:16] + struct.pack('!H', check) + tcp[18:]
         if source.version == 4:
             kind, ip = _IP4, struct.pack(
                 '!BBHHHBBH4s4s', 0x45, self.tos, 20 + len(tcp), 0, 0x4000,
                 _TTL, _TCP, 0, source.packed, target.packed)
-            ip = ip[:10] + struct.pack('!H', _checksum(ip)) + ip[12:]
+            ip = ip[:10] + struct.pack('!H', checksum(ip)) + ip[12:]
         else:
             kind, ip = _IP6, struct.pack(
                 '!IHBB', 6 << 28 | self.tos << 20, len(tcp), _TCP, _TTL) + (
                     source.packed + target.packed)
-        frame = b''.join((_pack_mac(self.target_mac),
-                          _pack_mac(self.source_mac),
+        frame = b''.join((pack_mac(self.target_mac),
+                          pack_mac(self.source_mac),
                           struct.pack('!H', kind), ip, tcp))
         return frame.ljust(_MINIMUM, b'\0')
 
@@ -121,11 +121,11 @@ def make_reset(answer: Segment) -> Segment:
                    answer.acknowledged, 0, RST)
 
 
-def _pack_mac(mac: str) -> bytes:
+def pack_mac(mac: str) -> bytes:
     return bytes.fromhex(mac.replace(':', ''))
 
 
-def _checksum(data: bytes) -> int:
+def checksum(data: bytes) -> int:
     total: int = sum(struct.unpack(f'!{len(data) // 2}H', data))
     while total >> 16:
         total = (total & 0xffff) + (total >> 16)

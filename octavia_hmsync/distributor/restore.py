@@ -50,10 +50,7 @@ class Health:
 
 
 class Restorer:
-    """A thread that checks again and again.
-
-    :param interval: seconds between two rounds.
-    """
+    """A thread that checks each interval, in seconds."""
 
     def __init__(self, vips: vips_.Vips, interval: float,
                  clock: abc.Callable[[], float] = time.monotonic) -> None:
@@ -73,10 +70,7 @@ class Restorer:
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """End the thread after what it does just now.
-
-        :param timeout: seconds to wait for that at most.
-        """
+        """End the thread; wait so many seconds for what it does just now."""
         self._stopping.set()
         self._thread.join(timeout)
 

@@ -84,10 +84,7 @@ class _Arbiter(arbiter.Arbiter):
 
 
 def find_backend(conf: cfg.ConfigOpts) -> abc.Callable[..., backend.Backend]:
-    """Find the class that forwards packets.
-
-    :raises InvalidConfiguration: if no backend has that name.
-    """
+    """Return the class of the backend; raise InvalidConfiguration for none."""
     name = conf[distributor_conf.GROUP].backend
     try:
         found: abc.Callable[..., backend.Backend] = stevedore.DriverManager(

@@ -68,6 +68,7 @@ class Deletion:
 
     version: int | None
     at: float
+    is_active: typing.ClassVar[bool] = False
 
     def to_dict(self) -> dict[str, typing.Any]:
         return {'deleted': {'version': self.version, 'at': self.at}}
@@ -142,10 +143,7 @@ class Store:
         return sorted(match[1] for match in found if match)
 
     def save(self, vip_id: str, entry: Entry) -> None:
-        """Remember a VIP, or that it was deleted, for good.
-
-        :raises StoreFailed: if that cannot be written.
-        """
+        """Remember a VIP, or its deletion, for good; raise StoreFailed."""
         path = self._path(vip_id)
         content = json.dumps({'format': _FORMAT, 'id': vip_id,
                               **entry.to_dict()}).encode()

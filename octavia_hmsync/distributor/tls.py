@@ -110,10 +110,7 @@ def _hang_up(secure: ssl.SSLSocket) -> None:
 
 
 def create_context(conf: cfg.ConfigOpts) -> ssl.SSLContext:
-    """Make the TLS context of the server.
-
-    :raises InvalidConfiguration: if the certificates cannot be used.
-    """
+    """Make the server's TLS context; raise InvalidConfiguration."""
     options = conf[distributor_conf.GROUP]
     context = _Context(ssl.PROTOCOL_TLS_SERVER)
     context.sslsocket_class = _Socket

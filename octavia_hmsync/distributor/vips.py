@@ -285,20 +285,14 @@ class Vips:
         return None
 
     def list_probed(self) -> dict[str, tuple[doc.Document, bool]]:
-        """Return VIPs whose members are to be probed.
-
-        :returns: {id: (document, whether the data plane follows it)}.
-        """
+        """Return {id: (document, is it in force)} of VIPs to be probed."""
         with self._guard:
             return {vip_id: (entry.document, vip_id not in self._pending)
                     for vip_id, entry in self._entries.items()
                     if isinstance(entry, store.Vip) and entry.document.probe}
 
     def describe_change(self, vip_id: str) -> dict[str, typing.Any] | None:
-        """Return how far a change of members is.
-
-        :returns: as of the backend's describe(); None if there is none.
-        """
+        """Return the backend's describe(); None if no change is under way."""
         with self._guard:
             entry = self._entries.get(vip_id)
         if not isinstance(entry, store.Vip) or entry.transition is None:
@@ -335,10 +329,7 @@ class Vips:
     # What restore.py does, again and again.
 
     def mark_lost(self) -> abc.Collection[str]:
-        """Note whose flows are gone.
-
-        :returns: ids of VIPs that were in force as far as was known.
-        """
+        """Note whose flows are gone; return ids that counted as in force."""
         found = self.backend.has_lost_flows()
         with self._guard:
             lost = [vip_id for vip_id in found
@@ -371,7 +362,7 @@ class Vips:
         with self._guard:
             entries = list(self._entries.items())
             pending = {*self._pending, *self._wanted}
-        entries.sort(key=lambda item: (not _is_active(item[1]), item[0]))
+        entries.sort(key=lambda item: (not item[1].is_active, item[0]))
         return [vip_id for vip_id, entry in entries
                 if vip_id in pending or self._has_to_go_on(entry, now)]
 
@@ -382,10 +373,7 @@ class Vips:
             entry.document, entry.transition, now)
 
     def follow(self, vip_id: str) -> None:
-        """Put in force what is remembered of a VIP.
-
-        :raises VswitchUnavailable, StoreFailed, VipBusy: as put() does.
-        """
+        """Put in force what is remembered of a VIP; errors as of put()."""
         with self._hold(vip_id):
             entry = self._entries.get(vip_id)
             if isinstance(entry, store.Vip):
@@ -421,10 +409,6 @@ class Vips:
             raise
         with self._guard:
             self._pending.pop(vip_id, None)
-
-
-def _is_active(entry: store.Entry) -> bool:
-    return isinstance(entry, store.Vip) and entry.is_active
 
 
 def _check_not_deleted(document: doc.Document,

@@ -121,10 +121,10 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
         flavor = self._get(loadbalancer.flavor) or {}
         _check_manager(flavor)
         size = self._resolve(flavor)
-        for listener in self._get(loadbalancer.listeners) or ():
-            self._check_protocol('listener', listener)
-        for pool in self._get(loadbalancer.pools) or ():
-            self._check_protocol('pool', pool)
+        for kind, made in (('listener', loadbalancer.listeners),
+                           ('pool', loadbalancer.pools)):
+            for one in self._get(made) or ():
+                self._check_protocol(kind, one)
         self._check_addresses(loadbalancer, size)
         self._cast(topics.CREATE,
                    load_balancer_id=loadbalancer.loadbalancer_id,
@@ -181,7 +181,23 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
     # Inside
 
     def _check_protocol(self, kind, made):
-        _check_protocol(kind, made, backends.is_ovn(self._conf))
+        """Reject protocols that distributors do not support.
+
+        :param made: a listener or a pool, as octavia-api gives it to a driver.
+        """
+        is_ovn = backends.is_ovn(self._conf)
+        protocol = made.protocol
+        supported = [*provider.SUPPORTED_PROTOCOLS, *(
+            _OF_OVN if is_ovn else ())]
+        if protocol not in compat.LVS_PROTOCOLS or protocol in supported:
+            return
+        reason = (f'{protocol} has not been tried with OVN' if is_ovn else
+                  f'distributors of Open vSwitch cannot keep a {protocol} '
+                  f'flow at the same amphora')
+        raise _refuse(
+            f'A cluster of amphorae has no {kind} of protocol {protocol} in '
+            f'this cloud: {reason}. It has: {", ".join(supported)}. Provider '
+            f'amphora has {protocol}, too.')
 
     @staticmethod
     def _get(value):
@@ -258,22 +274,3 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
                 f'no octavia-worker serves clusters. Start octavia-workers '
                 f'with octavia-hmsync switched on; none has ever listened '
                 f'to {topics.TOPIC}.') from None
-
-
-def _check_protocol(kind, made, is_ovn):
-    """Reject protocols that distributors do not support.
-
-    :param made: a listener or a pool, as octavia-api gives it to a driver.
-    """
-    supported = [*provider.SUPPORTED_PROTOCOLS, *(
-        _OF_OVN if is_ovn else ())]
-    if (made.protocol not in compat.LVS_PROTOCOLS or
-            made.protocol in supported):
-        return
-    reason = (f'{made.protocol} has not been tried with OVN' if is_ovn else
-              f'distributors of Open vSwitch cannot keep a {made.protocol} '
-              f'flow at the same amphora')
-    raise _refuse(
-        f'A cluster of amphorae has no {kind} of protocol {made.protocol} in '
-        f'this cloud: {reason}. It has: {", ".join(supported)}. Provider '
-        f'amphora has {made.protocol}, too.')

@@ -33,10 +33,7 @@ def check_network(network_driver, network_id):
 
 
 def check_port(network_driver, port_id):
-    """Check the port that a tenant made for a VIP.
-
-    :raises Unsuitable: with what to do.
-    """
+    """Check a tenant's port for a VIP; raise Unsuitable with what to do."""
     vnic_type = network_driver.get_port(port_id).vnic_type
     if vnic_type != provider.VNIC_TYPE_NORMAL:
         raise Unsuitable(

@@ -48,10 +48,7 @@ def describe_vip(vip, of):
 
 
 def _pick(found, what, name, none):
-    """Return the only thing that was found.
-
-    :raises NotPossible: if nothing or several were found.
-    """
+    """Return the only thing found; raise NotPossible for none or several."""
     if not found:
         raise exceptions.NotPossible(none)
     if len(found) > 1:

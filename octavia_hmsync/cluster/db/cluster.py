@@ -215,10 +215,7 @@ def mark(connection, cluster_id):
 
 @api.retry
 def notice(engine, cluster_id):
-    """Make the manager look at a cluster soon, because something changed.
-
-    :returns: False if the cluster is gone.
-    """
+    """Make the manager look at a cluster soon; False if it is gone."""
     with engine.begin() as connection:
         return mark(connection, cluster_id)
 

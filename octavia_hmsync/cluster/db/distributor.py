@@ -192,10 +192,7 @@ def drain(engine, distributor_id):
 
 
 def resume(engine, distributor_id):
-    """Put a drained distributor back into service.
-
-    :returns: False if it is not drained, or gone.
-    """
+    """Put a distributor back into service; False if not drained, or gone."""
     return rows.change(engine, _TABLE, _TABLE.c.id == distributor_id,
                        _TABLE.c.drained, drained=False)
 

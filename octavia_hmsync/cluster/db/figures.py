@@ -4,6 +4,7 @@
 
 import collections
 import dataclasses
+import typing
 
 import sqlalchemy as sa
 
@@ -131,6 +132,7 @@ def read(engine):
         collections.defaultdict(dict))
     for name, label, number in rows:
         found[name][label] = number
-    return Figures(**{
+    values: dict[str, typing.Any] = {
         field.name: int(found[field.name]['']) if field.type is int
-        else found[field.name] for field in dataclasses.fields(Figures)})
+        else found[field.name] for field in dataclasses.fields(Figures)}
+    return Figures(**values)

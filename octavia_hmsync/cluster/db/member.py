@@ -421,10 +421,7 @@ def assign_amphora(engine, member_id, amphora_id):
 
 
 def unassign_amphora(engine, member_id, amphora_id):
-    """Record that the amphora of a member is gone.
-
-    :returns: False if the member has another amphora, or is gone.
-    """
+    """Record that its amphora is gone; False if it has another, or is gone."""
     return rows.change(
         engine, _TABLE, _TABLE.c.id == member_id,
         _TABLE.c.amphora_id == amphora_id, amphora_id=None, mac=None,
@@ -453,10 +450,7 @@ def choose_zone(engine, cluster_id, member_id, choose):
 
 @api.retry
 def set_mac(engine, member_id, mac):
-    """Record the MAC of a member's front-end port.
-
-    :returns: False if the member has this MAC, or is gone.
-    """
+    """Record the MAC of its front-end port; False if it has it, or is gone."""
     return _change(engine, member_id,
                    sa.or_(_TABLE.c.mac.is_(None), _TABLE.c.mac != mac),
                    mac=mac)
@@ -537,20 +531,14 @@ def take_over_slot(engine, member_id, old_member_id, state=ACTIVE,
 
 @api.retry
 def release_slot(engine, member_id):
-    """Take the slot from a member: distributors forget it.
-
-    :returns: False if it has no slot, or is gone.
-    """
+    """Take the slot from a member; return False if it has none, or is gone."""
     return _change(engine, member_id, _TABLE.c.slot.is_not(None), slot=None,
                    peer_group=None)
 
 
 @api.retry
 def delete(engine, member_id):
-    """Delete a member that is not ACTIVE.
-
-    :returns: False if it is ACTIVE, or gone.
-    """
+    """Delete a member; return False if it is ACTIVE, or gone."""
     cluster_id = _cluster_of(engine, member_id)
     with engine.begin() as connection:
         if (cluster_repo.touch(connection, cluster_id) and connection.execute(

@@ -146,10 +146,7 @@ def _get_rest(row):
 
 @api.retry
 def forget_connections(engine):
-    """Clear the connections of members that do not drain any more.
-
-    :returns: number of changed members.
-    """
+    """Clear connections of members that no longer drain; return how many."""
     with engine.begin() as connection:
         return connection.execute(
             sa.update(_MEMBER)

@@ -195,8 +195,5 @@ def forget(engine, distributor_id, member_ids=None):
 
 
 def delete_of(connection, *conditions):
-    """Delete rows, as part of a transaction.
-
-    :param conditions: of columns of the table.
-    """
+    """Delete the rows that fulfil all conditions, as part of a transaction."""
     connection.execute(sa.delete(_TABLE).where(*conditions))

@@ -13,6 +13,8 @@ import typing
 
 from oslo_log import log as logging
 
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import vip as addresses_repo
 from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
@@ -121,6 +123,24 @@ class Backend(typing.Protocol):
 
         :param wake: called when a result changed.
         """
+
+
+def get_cluster(engine, cluster_id):
+    """Return a Cluster; raise UnknownCluster if it is gone."""
+    cluster = cluster_repo.get(engine, cluster_id)
+    if cluster is None:
+        raise exceptions.UnknownCluster(f'The cluster {cluster_id} is gone.')
+    return cluster
+
+
+def get_addresses(engine, cluster):
+    """Return the Addresses of a cluster; raise NotPossible if it has none."""
+    addresses = addresses_repo.get(engine, cluster.load_balancer_id)
+    if addresses is None:
+        raise exceptions.NotPossible(
+            f'The load balancer {cluster.load_balancer_id} has no address '
+            f'yet.')
+    return addresses
 
 
 def tell(backend, cluster_ids, at_once):

@@ -25,10 +25,7 @@ def is_ovn(conf):
 
 
 def find_problem(conf):
-    """Return why nothing can distribute to clusters.
-
-    :returns: a line that names the option and what to do, or None.
-    """
+    """Return why nothing can distribute to clusters, what to do, or None."""
     driver = conf.controller_worker.distributor_driver
     if driver in DRIVERS:
         return None
@@ -49,10 +46,7 @@ def make(conf, engine) -> backend.Backend:
 
 
 def get():
-    """Return the result of make() for this process.
-
-    :raises DatabaseUnavailable: if the database URL cannot be used.
-    """
+    """Return the backend of this process; raise DatabaseUnavailable."""
     from octavia_hmsync.cluster import work
     context = work.get_context()
     found = _instances.get(context)

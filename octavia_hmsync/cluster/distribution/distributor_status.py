@@ -87,10 +87,7 @@ def _show(said):
 
 
 def record(engine, row, answer):
-    """Record whether a distributor answers, and log when that changes.
-
-    :param answer: what ask() returned.
-    """
+    """Record what ask() returned, and log when a distributor changes."""
     if answer.problem:
         distributor_repo.set_status(engine, row.id, distributor_repo.OFFLINE)
         if row.status == distributor_repo.ONLINE or not row.last_seen:

@@ -89,10 +89,7 @@ def make_mac(cluster_id, host):
 
 
 def is_instance(host):
-    """Tell whether a distributor is an instance of the compute service.
-
-    :param host: its name; an instance has its UUID as its name.
-    """
+    """Tell whether a distributor is an instance: its name is a UUID then."""
     return uuidutils.is_uuid_like(host)
 
 
@@ -140,10 +137,6 @@ def _read(port):
         _OVS in bound.values())
 
 
-def _get_addresses(port):
-    return tuple(one['ip_address'] for one in port.fixed_ips or ())
-
-
 class Ports(cloud.NeutronClient):
     """Creates and deletes the ports of distributors. Threads may share it.
 
@@ -188,7 +181,7 @@ class Ports(cloud.NeutronClient):
                  else self._bind(found, host))
         self._repair(found, network, subnets)
         return Port(found.id, found.mac_address.lower(), network['mtu'],
-                    _get_addresses(found))
+                    tuple(one['ip_address'] for one in found.fixed_ips or ()))
 
     def _find(self, cluster_id, host, network_id):
         name = get_name(cluster_id, host)
@@ -200,10 +193,7 @@ class Ports(cloud.NeutronClient):
         return found[0] if found else None
 
     def _attach(self, port, compute_id):
-        """Ensure that a port is an interface of an instance.
-
-        :returns: the port as Neutron has it afterwards.
-        """
+        """Ensure that a port is plugged into an instance; return it anew."""
         if port.device_id == compute_id:
             return port
         if port.device_id:
@@ -300,10 +290,7 @@ class Ports(cloud.NeutronClient):
                 raise
 
     def _bind(self, port, host):
-        """Ensure that a port is bound to a node.
-
-        :returns: the port as Neutron has it afterwards.
-        """
+        """Ensure that a port is bound to a node; return it anew."""
         if port.binding_vif_type == BINDING_FAILED:
             # Its agent may run by now: an update makes Neutron bind again.
             with self._reported(f'bind the port {port.id}'):
@@ -404,10 +391,7 @@ class Ports(cloud.NeutronClient):
                     anybody.intersection(state.pairs))
 
     def change(self, port_id, state, pairs=(), groups=None):
-        """Give a port what it lacks.
-
-        :param groups: ids of its security groups; None to keep them.
-        """
+        """Give a port what it lacks; None keeps its security groups."""
         values = {}
         if pairs:
             values['allowed_address_pairs'] = [
@@ -438,10 +422,7 @@ class Ports(cloud.NeutronClient):
                 **self._scope)}
 
     def delete(self, cluster_id, host=None):
-        """Delete the ports of a cluster; it is no error if there are none.
-
-        :param host: the node; None for all nodes.
-        """
+        """Delete the ports of a cluster, if any, at one node or all."""
         with self._reported(f'look for the ports of the cluster '
                             f'{cluster_id}'):
             found = list(self._api.ports(

@@ -32,10 +32,7 @@ class Options:
 
 
 def read_options(conf):
-    """Read the Options of instances from octavia.conf.
-
-    :raises InvalidConfiguration: naming the option that is missing.
-    """
+    """Read the Options of instances; raise InvalidConfiguration."""
     own = conf[cluster_conf.GROUP]
     workers = conf.controller_worker
     networks = workers.amp_boot_network_list

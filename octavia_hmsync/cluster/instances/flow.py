@@ -53,10 +53,7 @@ class Site:
     clock: typing.Callable[[], float] = time.monotonic
 
     def record(self, held, **values):
-        """Renew a claim, and record values in its row.
-
-        :raises Lost: if another process has claimed the row.
-        """
+        """Renew a claim, and record values; raise Lost if it is another's."""
         held.require(booted_repo.record(
             self.engine, held.key, held.owner, self.claims.expiry, **values))
 

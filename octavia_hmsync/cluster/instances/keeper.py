@@ -35,10 +35,7 @@ _GONE = (None, 'ERROR', 'DELETED', 'SOFT_DELETED')
 
 
 class InstanceKeeper:
-    """Works on instances that need it, in a thread for each.
-
-    :param site: an instance_flow.Site.
-    """
+    """Works on the instances of a Site that need it, a thread for each."""
 
     def __init__(self, site):
         self._site = site
@@ -47,10 +44,7 @@ class InstanceKeeper:
             _FIRST_PAUSE, _LAST_PAUSE, site.clock)
 
     def run_once(self):
-        """Begin the work that is due.
-
-        :raises DBError: if the database cannot be used.
-        """
+        """Begin the work that is due; raise DBError."""
         if self._site.claims.stopping.is_set():
             return
         options = self._site.conf[cluster_conf.GROUP]
@@ -174,10 +168,7 @@ class InstanceKeeper:
         self._site.claims.stopping.set()
 
     def stop(self, timeout):
-        """Begin nothing new, take back running boots, and wait.
-
-        :param timeout: seconds; then another housekeeper takes them back.
-        """
+        """Take back running boots, and wait so many seconds for that."""
         self.begin_to_stop()
         self._crew.join(timeout)
         self._site.claims.end()

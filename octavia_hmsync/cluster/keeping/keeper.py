@@ -122,10 +122,7 @@ class ClusterKeeper:
         self._are_waiting = False
 
     def run_once(self):
-        """Begin the work that is due.
-
-        :raises DBError: if the database cannot be used.
-        """
+        """Begin the work that is due; raise DBError."""
         if self._context.claims.stopping.is_set():
             return
         if self._followers:

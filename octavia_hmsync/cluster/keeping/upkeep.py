@@ -7,6 +7,8 @@ Urgent actions come first, see urgency. The slow ones are here: the claim
 owner carries them out one after the other.
 """
 
+import functools
+
 from oslo_log import log as logging
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
@@ -214,17 +216,13 @@ def _replace(work, action):
     """Replace a member; a load balancer in ERROR is locked all the time."""
     is_locked = work.lock(compat.ERROR)
     try:
-        _run_flow(work, _get_locked_flow if is_locked
-                  else flows.get_replace_member_flow,
+        _run_flow(work, functools.partial(flows.get_replace_member_flow,
+                                          is_locked=is_locked),
                   **{tasks.OLD_MEMBER_ID: action.member_id})
     finally:
         if is_locked:
             work.look()
             work.unlock()
-
-
-def _get_locked_flow(is_claimed):
-    return flows.get_replace_member_flow(is_claimed, is_locked=True)
 
 
 def _configure(work, action):

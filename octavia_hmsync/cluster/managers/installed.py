@@ -27,7 +27,7 @@ def get(name):
     :raises InvalidConfiguration: if there is none, or it cannot be loaded.
     """
     if name == cluster_repo.REFERENCE:
-        return get_reference()
+        return reference.ReferenceManager()
     try:
         return stevedore_driver.DriverManager(
             NAMESPACE, name, invoke_on_load=True).driver
@@ -69,9 +69,3 @@ def tell(manager, kind, cluster_id, *details):
     except Exception:
         LOG.exception('The manager of the cluster %s failed when it was told '
                       'of "%s".', cluster_id, kind)
-
-
-@functools.lru_cache(maxsize=None)
-def get_reference():
-    """Return the plugin's own manager."""
-    return reference.ReferenceManager()

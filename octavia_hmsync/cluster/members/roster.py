@@ -8,10 +8,7 @@ from octavia_hmsync import exceptions
 
 
 def read(engine, load_balancer_id):
-    """Return the Cluster of a load balancer, and its Members.
-
-    :raises NotPossible: if it has none.
-    """
+    """Return a load balancer's Cluster and Members; raise NotPossible."""
     cluster = cluster_repo.get_by_load_balancer(engine, load_balancer_id)
     if cluster is None:
         raise exceptions.NotPossible(

@@ -47,10 +47,7 @@ _FILE = re.compile(
 
 
 def find_passphrase(conf):
-    """Return the secret that all controllers share.
-
-    :returns: None if there is none, or only Octavia's default.
-    """
+    """Return the secret of all controllers; None for Octavia's default."""
     # Octavia encrypts with the first one.
     passphrases = conf.certificates.server_certs_key_passphrase
     if isinstance(passphrases, str):

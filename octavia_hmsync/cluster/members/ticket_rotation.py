@@ -56,10 +56,7 @@ class TicketRotation:
         self._unread: set[str] = set()
 
     def run_once(self):
-        """Give keys to all members that lack them.
-
-        :raises DBError: if the database cannot be used.
-        """
+        """Give keys to all members that lack them; raise DBError."""
         clusters = [
             (cluster, keys) for cluster in
             tls_repo.get_all(self._context.engine)

@@ -106,11 +106,7 @@ class Updater:
                      cluster.id, e)
 
     def delete_listener(self, listener):
-        """Remove a listener from all members.
-
-        :raises SecretsUnavailable, NotPossible, ClusterNotUpdated: as
-                update().
-        """
+        """Remove a listener from all members; errors as of update()."""
         plans = plans_.Plans(self._conf, listener.load_balancer,
                              without=listener)
         self._leave_ports(listener.load_balancer, listener.id)
@@ -308,10 +304,7 @@ class Updater:
             self._record(member, plans.digest())
 
     def act_on(self, load_balancer, amphora, function):
-        """As act(), for one amphora.
-
-        :raises ClusterNotUpdated: with the reason, if it does not.
-        """
+        """As act(), for one amphora; raise ClusterNotUpdated."""
         self._tell_one(amphora, plans_.make_act(load_balancer, function)(
             None, amphora.id, None), needs_facts=False)
 
@@ -341,9 +334,3 @@ def configure(work, load_balancer, amphora, slot):
     """Make a new amphora serve; see Newcomer.configure()."""
     newcomer.Newcomer(work.conf, work.engine).configure(
         load_balancer, amphora, slot, work.network)
-
-
-def share_tables(work, load_balancer, amphora_id, slot):
-    """Tell its group of an amphora; see Newcomer.share_tables()."""
-    newcomer.Newcomer(work.conf, work.engine).share_tables(
-        load_balancer, amphora_id, slot)

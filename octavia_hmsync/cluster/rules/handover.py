@@ -58,10 +58,7 @@ class Decision:
 
 
 def choose_active(vips: abc.Sequence[vip_repo.VIP]) -> str | None:
-    """Return the distributor to make active before any is told.
-
-    :returns: its id; None if the active one stays.
-    """
+    """Return the id of a distributor to make active first, or None."""
     usable = [vip for vip in vips if vip.port_id]
     active = [vip for vip in usable if vip.active]
     if active and active[0].status != distributor_repo.OFFLINE:

@@ -30,10 +30,7 @@ class Slotted(typing.Protocol):
 
 
 def get_group(slot: int, size: int) -> int:
-    """Return the number of the group of a slot.
-
-    :param slot: 0 or more.
-    """
+    """Return the number of the group of a slot, which counts from 0."""
     return slot // size
 
 

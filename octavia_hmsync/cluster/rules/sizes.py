@@ -67,10 +67,7 @@ class Sizes:
 
 
 def check_defaults(defaults: Defaults) -> None:
-    """Check that the options agree with each other.
-
-    :raises Refused: naming the option and what to do.
-    """
+    """Check that the options agree; raise Refused with what to do."""
     if defaults.size_limit < 1:
         raise Refused(None, '[hmsync_cluster] size_limit must be 1 or more')
     if not 1 <= defaults.desired_size <= defaults.size_limit:

@@ -222,10 +222,7 @@ class EnsureServerGroup(task.Task):
 
 
 class BuildMembers(task.Task):
-    """Build the members that a cluster lacks, at once.
-
-    The load balancer must be locked.
-    """
+    """Build the members that a locked load balancer lacks, at once."""
 
     default_provides = compat_cluster.AMPHORAE
 
@@ -290,10 +287,7 @@ class RemoveMembers(task.Task):
 
 
 def _remove_all(work):
-    """Delete all members, and amphorae without a member.
-
-    :returns: what could not be deleted, in words.
-    """
+    """Delete members and stray amphorae; return what is left, in words."""
     left = []
 
     def remove(work, member):

@@ -12,18 +12,17 @@ from collections import abc
 import re
 import typing
 
+from octavia_hmsync.distributor.ovs import openflow
 from octavia_hmsync.distributor.ovs import sharing
 
 _PACKET = re.compile(
-    r'ip(?P<family>v4|v6)\(src=(?P<src>[0-9a-f.:]+),dst=(?P<dst>[0-9a-f.:]+),'
+    r'ipv(?P<family>[46])\(src=(?P<src>[0-9a-f.:]+),dst=(?P<dst>[0-9a-f.:]+),'
     r'proto=6[,)].*\btcp\(src=(?P<port>\d+)[,)].*tcp_flags\((?P<flags>[^)]*)\)'
     r'.* actions:(?P<actions>.*)')
 _TARGET = re.compile(r'set\(eth\([^)]*dst=([0-9a-f:]{17})')
 _BEGINS = '+syn-ack'
 # Less than that of pins that are learned: what comes later replaces it.
 _PRIORITY = 5
-_SOURCES = {'v4': ('tcp', 'nw_src', 'nw_dst'),
-            'v6': ('tcp6', 'ipv6_src', 'ipv6_dst')}
 
 
 class Beginning(typing.NamedTuple):
@@ -37,7 +36,7 @@ class Beginning(typing.NamedTuple):
 
     def to_text(self) -> str:
         """Return the flow that pins it, as ovs-ofctl takes it."""
-        protocol, source, target = _SOURCES[self.family]
+        protocol, source, target = openflow.TCP[int(self.family)]
         return (f'flow add table={sharing.HANDSHAKES},priority={_PRIORITY},'
                 f'cookie={sharing.get_pin_cookie(self.mac, sharing.YOUNG):#x},'
                 f'hard_timeout={sharing.YOUNG_TIMEOUT},{protocol},'

@@ -63,10 +63,7 @@ class Bridges:
         self._api = None
 
     def ensure(self, vip_id, port):
-        """Ensure the bridge of a VIP and its port.
-
-        :returns: the OpenFlow port by which it is connected.
-        """
+        """Ensure the bridge of a VIP; return the OpenFlow port of its port."""
         api, names = self._connect(), Names.of(vip_id)
         bridge = self._find('Bridge', names.bridge)
         if bridge and bridge.external_ids.get(_VIP) != vip_id:

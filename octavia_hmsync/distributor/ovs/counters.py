@@ -27,10 +27,7 @@ class Read(typing.NamedTuple):
 
 
 def read_program(lines: abc.Collection[str]) -> Read:
-    """Return what is programmed.
-
-    :param lines: all flows that are not learned.
-    """
+    """Return what is programmed, from all flows that are not learned."""
     # Flows that a flow learns have another cookie.
     cookies = collections.Counter(
         int(found.group(1), 16) for found in map(_COOKIE.match, lines)

@@ -7,6 +7,8 @@ unsolicited neighbour advertisement. Pure.
 import ipaddress
 import struct
 
+from octavia_hmsync.distributor import probe_frames
+
 _BROADCAST = b'\xff' * 6
 _ALL_NODES = ipaddress.ip_address('ff02::1').packed
 _ALL_NODES_MAC = bytes.fromhex('333300000001')
@@ -18,12 +20,8 @@ _TARGET_LINK_LAYER = 2
 
 
 def make_announcements(address: str, mac: str) -> list[bytes]:
-    """Return the frames that say whose an address is.
-
-    :param mac: of its present owner.
-    """
-    ip, sender = ipaddress.ip_address(address), bytes.fromhex(
-        mac.replace(':', ''))
+    """Return the frames by which the owner of an address announces it."""
+    ip, sender = ipaddress.ip_address(address), probe_frames.pack_mac(mac)
     if ip.version == 6:
         return [_make_advertisement(ip.packed, sender)]
     # A request and an answer: not everybody believes both.
@@ -44,15 +42,9 @@ def _make_advertisement(ip: bytes, sender: bytes) -> bytes:
     length = 4 + len(body)
     pseudo = ip + _ALL_NODES + struct.pack('!II', length, _ICMPV6)
     head = struct.pack('!BBH', _ADVERTISEMENT, 0, 0)
-    head = head[:2] + struct.pack('!H', _checksum(pseudo + head + body))
+    head = head[:2] + struct.pack('!H', probe_frames.checksum(
+        pseudo + head + body))
     return b''.join((
         _ALL_NODES_MAC, sender, struct.pack('!H', 0x86dd),
         struct.pack('!IHBB', 6 << 28, length, _ICMPV6, 255),
         ip, _ALL_NODES, head, body))
-
-
-def _checksum(data: bytes) -> int:
-    total: int = sum(struct.unpack(f'!{len(data) // 2}H', data))
-    while total >> 16:
-        total = (total & 0xffff) + (total >> 16)
-    return ~total & 0xffff

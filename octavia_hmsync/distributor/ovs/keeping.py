@@ -82,10 +82,7 @@ class Keeper:
         return known.known_since if known else math.inf
 
     def begin(self, bridge, document, seen, now):
-        """Note that members change.
-
-        :param seen: what the cache has of it before that.
-        """
+        """Note that members change; seen is what the cache had before that."""
         with self._lock:
             self._ensure(bridge, document, now).change(
                 recorder.read(seen), now)

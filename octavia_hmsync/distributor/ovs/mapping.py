@@ -48,10 +48,7 @@ class Mapping:
 
     @classmethod
     def from_json(cls, raw: abc.Mapping[str, typing.Any]) -> 'Mapping':
-        """Return the mapping that to_json() was called on.
-
-        :raises KeyError, TypeError, ValueError: if it is none.
-        """
+        """Return what to_json() was called on; raise ValueError and others."""
         return cls(str(raw['affinity']), tuple(
             (int(number), tuple(Target(int(slot), str(mac))
                                 for slot, mac in targets))

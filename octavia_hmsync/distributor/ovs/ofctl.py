@@ -55,17 +55,11 @@ class Ofctl:
         self._timeout = timeout
 
     def apply(self, bridge, lines):
-        """Change flows and groups, all at once or none.
-
-        :param lines: a bundle.
-        """
+        """Change flows and groups by a bundle, all at once or none."""
         self._run('bundle', bridge, '-', text='\n'.join((*lines, '')))
 
     def count(self, bridge, *matches):
-        """Return how many flows there are of each match, a list.
-
-        As sum().
-        """
+        """Return how many flows there are of each match, as sum()."""
         return [found.flows for found in self.sum(bridge, *matches)]
 
     def sum(self, bridge, *matches):
@@ -84,10 +78,7 @@ class Ofctl:
         return {int(number) for number in re.findall(r'group_id=(\d+)', out)}
 
     def get_flows(self, bridge, match):
-        """Return flows, each as text of ovs-ofctl, with its counters.
-
-        :param match: of which flows, an openflow.Match.
-        """
+        """Return flows of an openflow.Match as text, with their counters."""
         out = self._run('dump-flows', bridge, match.to_text())
         return [line.strip() for line in out.splitlines()
                 if line.strip().startswith('cookie=')]
@@ -163,10 +154,7 @@ class Ofctl:
                 f'({command[0]}: {e}).') from e
 
     def check(self, bridge):
-        """Check that ovs-vswitchd answers.
-
-        :param bridge: the name of a bridge that must be there.
-        """
+        """Check that ovs-vswitchd answers for a bridge that must be there."""
         place = self.get_socket(bridge)
         try:
             with socket.socket(socket.AF_UNIX) as one:

@@ -12,6 +12,8 @@ import typing
 COOKIE_PREFIX = 0x6d << 56
 COOKIE_PREFIX_MASK = 0xff << 56
 _DIGEST_BITS = 56
+# By family, what matches TCP, and its source and destination address.
+TCP = {4: ('tcp', 'nw_src', 'nw_dst'), 6: ('tcp6', 'ipv6_src', 'ipv6_dst')}
 _ALL_BITS = 0xffffffffffffffff
 
 

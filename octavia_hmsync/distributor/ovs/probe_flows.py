@@ -32,9 +32,7 @@ def make_flows(document: doc.Document, in_port: int, living: list[str],
     if pair is None:
         return []
     mac = document.port.mac
-    kind, source, target = {
-        4: ('tcp', 'nw_src', 'nw_dst'),
-        6: ('tcp6', 'ipv6_src', 'ipv6_dst')}[answers.get_family(pair.vip)]
+    kind, source, target = openflow.TCP[answers.get_family(pair.vip)]
     flows = [openflow.Flow(
         table, _PRIORITY, (
             f'in_port={in_port}', f'eth_src={member}', f'eth_dst={mac}', kind,

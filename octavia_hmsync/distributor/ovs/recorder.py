@@ -92,9 +92,7 @@ class Pin:
         else:
             times = 'idle_timeout=%d,' % (
                 min(timeout, sharing.FIN_TIMEOUT) if self.ends else timeout)
-        protocol, source, target = {
-            4: ('tcp', 'nw_src', 'nw_dst'),
-            6: ('tcp6', 'ipv6_src', 'ipv6_dst')}[key.family]
+        protocol, source, target = openflow.TCP[key.family]
         registers = (sharing.OUT, *sharing.MORE_REGISTERS)
         actions = [f'set_field:{sharing.to_number(mac):#x}->{register}'
                    for mac, register in zip(self.macs, registers)]
@@ -135,10 +133,7 @@ class Seen:
 
 
 def read(lines: abc.Iterable[str]) -> abc.Iterator[Seen]:
-    """Read flows of the data path.
-
-    :param lines: as "ovs-appctl dpctl/dump-flows" shows them.
-    """
+    """Read flows of the data path, as "dpctl/dump-flows" shows them."""
     for line in lines:
         found = _FLOW.search(line)
         if found is None:
@@ -194,10 +189,7 @@ class Recorder:
         self._known: dict[Key, _Known] = {}
 
     def change(self, seen: abc.Iterable[Seen], now: float) -> None:
-        """Note that members change after this was read.
-
-        :param seen: of this VIP.
-        """
+        """Note that members change after seen, of this VIP, was read."""
         self._changed_at = now
         self.reorder(now)
         for one in seen:

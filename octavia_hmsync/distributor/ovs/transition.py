@@ -125,10 +125,7 @@ class Transition:
 
     @classmethod
     def from_json(cls, raw: abc.Mapping[str, typing.Any]) -> 'Transition':
-        """Return the transition that to_json() was called on.
-
-        :raises KeyError, TypeError, ValueError: if it is none.
-        """
+        """Return what to_json() was called on; raise ValueError and others."""
         return cls(mapping.Mapping.from_json(raw['base']),
                    mapping.Mapping.from_json(raw['current']),
                    float(raw['since']),

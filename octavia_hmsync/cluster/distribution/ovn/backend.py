@@ -5,6 +5,7 @@
 from octavia_hmsync.cluster.distribution.ovn import balancers
 from octavia_hmsync.cluster.distribution.ovn import probes
 from octavia_hmsync.cluster.distribution.ovn import watch
+from octavia_hmsync.conf import cluster as cluster_conf
 
 
 class OVNBackend:
@@ -21,7 +22,11 @@ class OVNBackend:
         self.add, self.remove = self._balancers.add, self._balancers.remove
 
     def make_watch(self):
-        return watch.make(self._conf, self._engine, self._balancers)
+        return watch.OVNWatch(
+            self._engine, self._balancers,
+            heartbeat_interval=self._conf.health_manager.heartbeat_interval,
+            interval=self._conf[cluster_conf.GROUP].keeper_interval)
 
     def make_probe_watch(self, wake):
-        return probes.make(self._conf, self._engine, self._balancers, wake)
+        return probes.OVNProbeWatch(self._engine, self._balancers,
+                                    probes.Southbound(self._conf), wake)

@@ -17,7 +17,6 @@ from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.db import vip as addresses_repo
 from octavia_hmsync.cluster.distribution import backend
 from octavia_hmsync.cluster.distribution.ovn import connections
 from octavia_hmsync.cluster.distribution.ovn import northbound as northbound_
@@ -115,21 +114,13 @@ class Balancers:
         return self.apply(cluster_id)
 
     def _get(self, cluster_id):
-        cluster = cluster_repo.get(self._engine, cluster_id)
-        if cluster is None:
-            raise exceptions.UnknownCluster(
-                f'The cluster {cluster_id} is gone.')
+        cluster = backend.get_cluster(self._engine, cluster_id)
         if cluster.distributor != DRIVER:
             raise exceptions.NotPossible(
                 f'The cluster {cluster_id} was made with [controller_worker] '
                 f'distributor_driver = {cluster.distributor}: set it to that '
                 f'again, or delete its load balancer first.')
-        addresses = addresses_repo.get(self._engine, cluster.load_balancer_id)
-        if addresses is None:
-            raise exceptions.NotPossible(
-                f'The load balancer {cluster.load_balancer_id} has no '
-                f'address yet.')
-        return cluster, addresses
+        return cluster, backend.get_addresses(self._engine, cluster)
 
     @staticmethod
     def _check(addresses, scene, is_silent=False):

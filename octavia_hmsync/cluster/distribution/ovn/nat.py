@@ -45,10 +45,7 @@ def find_distributed(conf, timeout=None):
 
 
 def _ask(remote, deadline):
-    """Return the answer of one member of the database to _QUESTION.
-
-    :raises OSError: if it does not answer.
-    """
+    """Return the answer of one database to _QUESTION; raise OSError."""
     code, made = stream.Stream.open_block(
         stream.Stream.open(remote), _get_rest(deadline))
     if code:

@@ -41,10 +41,7 @@ class Scene:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What OVN has of a cluster.
-
-    :param rows: the number of its load balancers.
-    """
+    """What OVN has of a cluster; rows is the number of its load balancers."""
 
     version: int
     rows: int
@@ -61,10 +58,7 @@ class Northbound:
         self._conf = conf
 
     def read(self, network_id, vip_port_id, port_ids: abc.Iterable[str]):
-        """Return the Scene of a VIP.
-
-        :param port_ids: ports whose addresses to read.
-        """
+        """Return the Scene of a VIP, with the addresses of some ports."""
         return self._execute(_Read, _SWITCH.format(network_id), vip_port_id,
                              list(port_ids))
 
@@ -259,7 +253,7 @@ class _Apply(command.BaseCommand):
                 check = txn.insert(
                     self.api.tables['Load_Balancer_Health_Check'])
                 check.vip = key
-                check.options = plan_.get_check_options()
+                check.options = dict(plan_.CHECK)
             checks.append(check)
         row.health_check = checks
         self.result = True

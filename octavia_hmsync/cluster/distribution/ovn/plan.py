@@ -20,8 +20,8 @@ VERSION_KEY = 'octavia-hmsync:version'
 
 _PREFIX = 'octavia-hmsync-'
 # Options of a health check: seconds, and numbers of probes.
-_CHECK = {'interval': '1', 'timeout': '1', 'success_count': '1',
-          'failure_count': '2'}
+CHECK = {'interval': '1', 'timeout': '1', 'success_count': '1',
+         'failure_count': '2'}
 _OPTIONS = {'event': 'false', 'reject': 'true'}
 SOURCE_IP = 'SOURCE_IP'
 # OVN 23.03 probes members over IPv4 only.
@@ -70,11 +70,6 @@ class Balancer:
 def get_name(cluster_id: str) -> str:
     """Return the name of the load balancer of a cluster."""
     return f'{_PREFIX}{cluster_id}'
-
-
-def get_check_options() -> dict[str, str]:
-    """Return the options of each health check."""
-    return dict(_CHECK)
 
 
 def make(cluster_id: str, version: int, affinity: str,

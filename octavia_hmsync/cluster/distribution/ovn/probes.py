@@ -47,10 +47,7 @@ class Southbound:
         self._conf = conf
 
     def read(self):
-        """Return {(port, address): statuses} of all that OVN probes.
-
-        :raises DistributorUnreachable: if the database does not answer.
-        """
+        """Return {(port, address): statuses}; raise DistributorUnreachable."""
         database = connections.connect(self._conf, connections.SOUTHBOUND)
         if not connections.is_connected(database):
             raise connections.unreachable(
@@ -91,10 +88,7 @@ class OVNProbeWatch:
             self._thread.start()
 
     def stop(self, timeout=0):
-        """Stop recording.
-
-        :param timeout: seconds to wait for the thread.
-        """
+        """Stop recording, and wait so many seconds for the thread."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(timeout)
@@ -123,10 +117,7 @@ class OVNProbeWatch:
                                   pause)
 
     def hear(self):
-        """Read the results, and record what is new.
-
-        :raises DistributorUnreachable: if OVN does not answer.
-        """
+        """Read and record what is new; raise DistributorUnreachable."""
         statuses: dict[str, list[str]] = {}
         for (port_id, _address), found in self._southbound.read().items():
             statuses.setdefault(port_id, []).extend(found)
@@ -155,8 +146,3 @@ class OVNProbeWatch:
         if changed or forgotten:
             self._wake()
         self._results, self._unprobed = results, unprobed
-
-
-def make(conf, engine, balancers, wake):
-    return OVNProbeWatch(engine, balancers, Southbound(conf),
-                         wake)

@@ -22,7 +22,6 @@ from octavia_hmsync.cluster.distribution import distributor_status
 from octavia_hmsync.cluster.distribution import member_facts
 from octavia_hmsync.cluster.distribution.ovn import balancers as balancers_
 from octavia_hmsync.cluster.distribution import port_watch
-from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync import exceptions
 from octavia_hmsync import periodic
 
@@ -261,10 +260,3 @@ def _is_same(known, state):
     """
     return (state is not None and state.rows == 2 and
             state.version == known.version)
-
-
-def make(conf, engine, balancers):
-    return OVNWatch(
-        engine, balancers,
-        heartbeat_interval=conf.health_manager.heartbeat_interval,
-        interval=conf[cluster_conf.GROUP].keeper_interval)

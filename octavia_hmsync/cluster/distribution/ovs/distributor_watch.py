@@ -20,13 +20,11 @@ from octavia_hmsync.cluster.db import member_facts as facts_repo
 from octavia_hmsync.cluster.distribution import backend
 from octavia_hmsync.cluster.distribution import distributor_status
 from octavia_hmsync.cluster.distribution import member_facts
-from octavia_hmsync.cluster.distribution.ovs import peer_rules
 from octavia_hmsync.cluster.distribution.ovs import switching
 from octavia_hmsync.cluster.distribution.ovs import vips as cluster_vips
 from octavia_hmsync.cluster.distribution import port_watch
 from octavia_hmsync.cluster.rules import balance
 from octavia_hmsync.cluster import work
-from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync import exceptions
 from octavia_hmsync import periodic
 
@@ -167,7 +165,8 @@ class DistributorWatch:
         is_all_done = is_full and self._forget_left(
             {row.id for row in rows})
         if is_due:
-            self._make_anew(self._switch_ports())
+            for cluster_id in sorted(self._switch_ports()):
+                self._settle_one(cluster_id)
             if self._floating is not None:
                 self._floating.run_once()
         if is_full:
@@ -270,10 +269,6 @@ class DistributorWatch:
 
     def _note(self, what, problem):
         periodic.note_problem((self, what), problem)
-
-    def _make_anew(self, cluster_ids):
-        for cluster_id in sorted(cluster_ids):
-            self._settle_one(cluster_id)
 
     def _settle(self, enabled):
         """Give clusters as many distributors as they can have.
@@ -393,12 +388,3 @@ class DistributorWatch:
             vip for vip in left if vip.distributor_id in asked and
             vip.status == distributor_repo.ONLINE])
         return True
-
-
-def make(conf, engine, distributors, floating):
-    return DistributorWatch(engine, distributors, cluster_vips.VIPs(
-        conf, engine, distributors),
-        heartbeat_interval=conf.health_manager.heartbeat_interval,
-        interval=conf[cluster_conf.GROUP].keeper_interval, host=conf.host,
-        rules=peer_rules.PeerRules(conf),
-        floating=floating)

@@ -87,10 +87,7 @@ class Distributors:
         self._make_client = make_client
 
     def client_of(self, url):
-        """Return the client of a distributor.
-
-        :raises InvalidConfiguration: if a certificate cannot be used.
-        """
+        """Return the client of a distributor; raise InvalidConfiguration."""
         if self._make_client is None:
             return make_client(self._conf, url)
         return self._make_client(url)
@@ -147,10 +144,7 @@ class Distributors:
     def _read(self, cluster_id):
         """Read consistent rows, and make documents of them."""
         while True:
-            cluster = cluster_repo.get(self._engine, cluster_id)
-            if cluster is None:
-                raise exceptions.UnknownCluster(
-                    f'The cluster {cluster_id} is gone.')
+            cluster = backend.get_cluster(self._engine, cluster_id)
             members = member_repo.get_of_cluster(self._engine, cluster_id)
             vips = vip_repo.get_of_cluster(self._engine, cluster_id)
             own = front_repo.get_own_addresses(self._engine, cluster_id)
@@ -183,10 +177,7 @@ class Distributors:
                      f': {reason}' if reason else '')
 
     def _tell(self, plan, lost):
-        """Tell all that can be told, and record their answers.
-
-        :returns: {id of the distributor: _Told}.
-        """
+        """Tell all that can be told; return {distributor id: its _Told}."""
         told = {}
         for stage in handover.order(plan.vips, lost):
             for vip, answer in self._tell_at_once(plan, stage):

@@ -42,10 +42,7 @@ def find(conf, timeout=None):
 
 
 def are_distributed(conf):
-    """Tell whether OVN has any distributed floating IP.
-
-    :returns: False, too, if OVN does not answer or is not configured.
-    """
+    """Tell whether OVN has distributed floating IPs, as far as it answers."""
     try:
         return bool(find(conf, _PATIENCE))
     except exceptions.HMSyncException as e:
@@ -87,8 +84,3 @@ class FloatingIPs:
                             'IP %s, which OVN distributes. %s',
                             cluster_id, address, WHAT_TO_DO)
         self._said = dark
-
-
-def make(conf, engine):
-    """Make a FloatingIPs; without OVN it finds none."""
-    return FloatingIPs(engine, lambda: find(conf))

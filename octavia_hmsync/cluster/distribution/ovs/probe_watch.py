@@ -256,10 +256,7 @@ class ProbeWatch:
         return None
 
     def stop(self, timeout=0):
-        """Stop asking; the answer to a request under way is dropped.
-
-        :param timeout: seconds to wait for the threads.
-        """
+        """Stop asking, and wait so many seconds for the threads."""
         with self._changed:
             self._is_stopping = True
             for watcher in self._watchers.values():
@@ -268,7 +265,3 @@ class ProbeWatch:
         deadline = time.monotonic() + timeout
         for thread in self._threads:
             thread.join(max(0, deadline - time.monotonic()))
-
-
-def make(distributors, engine, wake):
-    return ProbeWatch(engine, distributors.client_of, wake)

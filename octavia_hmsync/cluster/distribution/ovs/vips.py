@@ -14,6 +14,7 @@ from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import instance as booted_repo
 from octavia_hmsync.cluster.db import vip as addresses_repo
+from octavia_hmsync.cluster.distribution import backend
 from octavia_hmsync.cluster.distribution import distributor_status
 from octavia_hmsync.cluster.distribution import port_watch
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
@@ -27,13 +28,12 @@ LOG = logging.getLogger(__name__)
 DRIVER = 'hmsync_ovs'
 # Distributors of a cluster, where there are as many.
 NUMBER = 2
+_NONE = (f'none of those in [{cluster_conf.GROUP}] distributors answers; see '
+         f'"octavia-hmsync distributor list".')
 
 
 def get_wanted(conf, engine):
-    """Return the configured and the booted distributors, {name: URL}.
-
-    :raises InvalidConfiguration: if the option cannot be used.
-    """
+    """Return {name: URL} of distributors; raise InvalidConfiguration."""
     return {**{name: cluster_conf.make_url(address) for name, address
                in booted_repo.get_ready(engine).items()},
             **{one.name: one.url
@@ -66,12 +66,8 @@ class VIPs:
         rows = self.sync()
         self._meet(rows)
         enabled = {row.id for row in rows if row.takes_vips}
-        cluster = self._get(cluster_id)
-        addresses = addresses_repo.get(self._engine, cluster.load_balancer_id)
-        if addresses is None:
-            raise exceptions.NotPossible(
-                f'The load balancer {cluster.load_balancer_id} has no '
-                f'address yet.')
+        addresses = backend.get_addresses(
+            self._engine, backend.get_cluster(self._engine, cluster_id))
         network = self._distributors.ports.get_network(addresses.network_id)
         cluster_ports.check_network(network, addresses.vnic_type)
         vips = vip_repo.get_of_cluster(self._engine, cluster_id)
@@ -87,7 +83,7 @@ class VIPs:
             if not vips:
                 raise exceptions.NoDistributor(
                     f'No distributor can have the cluster {cluster_id}: '
-                    f'{"; ".join(problems) or self._describe_none()}')
+                    f'{"; ".join(problems) or _NONE}')
             if not any(vip.active for vip in vips):
                 vip_repo.set_active(self._engine, cluster_id, (
                     balance.choose_first(vips, vip_repo.count_active(
@@ -119,13 +115,6 @@ class VIPs:
                 # Without its port it gets no traffic.
                 vip_repo.delete(self._engine, vip.id)
 
-    def _get(self, cluster_id):
-        cluster = cluster_repo.get(self._engine, cluster_id)
-        if cluster is None:
-            raise exceptions.UnknownCluster(
-                f'The cluster {cluster_id} is gone.')
-        return cluster
-
     def _meet(self, rows):
         """Ask distributors that were never asked."""
         new = [row for row in rows if row.enabled and not row.last_seen]
@@ -135,10 +124,6 @@ class VIPs:
                         lambda row: distributor_status.ask(
                             self._distributors.client_of(row.url)), new)):
                     distributor_status.record(self._engine, row, answer)
-
-    def _describe_none(self):
-        return (f'none of those in [{cluster_conf.GROUP}] distributors '
-                f'answers; see "octavia-hmsync distributor list".')
 
     def _plug_all(self, cluster_id, network, subnets, enabled, passed_over):
         """Ensure a port on each distributor of a cluster.
@@ -189,7 +174,7 @@ class VIPs:
         :raises PortConflict, UnknownCluster: if that cannot be done.
         :raises CloudUnavailable, CloudRefused: if Neutron does not do it.
         """
-        cluster = self._get(cluster_id)
+        cluster = backend.get_cluster(self._engine, cluster_id)
         addresses = addresses_repo.get(self._engine, cluster.load_balancer_id)
         if addresses is None:
             return

@@ -80,7 +80,8 @@ class TestAreDistributed(distributors.DistributorTestCase):
 
     def test_nobody_says_where_it_is(self):
         self.assertFalse(floating_ips.are_distributed(self.conf))
-        floating_ips.make(self.conf, self.engine).run_once()
+        floating_ips.FloatingIPs(
+            self.engine, lambda: floating_ips.find(self.conf)).run_once()
         self.assertEqual([], self.asked)
 
     def test_asked(self):

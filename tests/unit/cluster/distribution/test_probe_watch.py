@@ -250,8 +250,8 @@ class TestProbeWatch(ProbeTestCase):
     def setUp(self):
         super().setUp()
         self.is_woken = threading.Event()
-        self.probe_watch = probe_watch.make(self.subject, self.engine,
-                                            self.is_woken.set)
+        self.probe_watch = probe_watch.ProbeWatch(
+            self.engine, self.subject.client_of, self.is_woken.set)
         self.addCleanup(self.stop)
 
     def stop(self):

@@ -95,10 +95,10 @@ class TestRows(test_upkeep.ManagedTestCase):
 
     def setUp(self):
         super().setUp()
-        manager = by_connections.ByConnections()
+        installed = {NAME: by_connections.ByConnections(),
+                     'reference': managers.get('reference')}
         self.useFixture(fixtures.MockPatchObject(
-            managers, 'get', lambda name: {
-                NAME: manager, 'reference': managers.get_reference()}[name]))
+            managers, 'get', installed.__getitem__))
         self.total = 0
 
     def hear(self, lb, connections):

@@ -168,7 +168,8 @@ class TestNewcomer(clusters.ClusterTestCase):
         self.add_listener('l1', persistence='SOURCE_IP')
         work = mock.Mock(spec_set=['conf', 'engine'], conf=self.conf,
                          engine=self.engine)
-        update.share_tables(work, self.lb, 'amphora-3', 0)
+        newcomer.Newcomer(work.conf, work.engine).share_tables(
+            self.lb, 'amphora-3', 0)
         self.assertIn('192.0.2.3:1025', self.configuration(self.agents[1]))
         self.assertEqual([], self.agents[0].requests)
 

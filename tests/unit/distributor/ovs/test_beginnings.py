@@ -29,8 +29,8 @@ class TestBeginnings(base.BaseTestCase):
 
     def test_find(self):
         self.assertEqual(
-            [('v4', '10.0.0.100', '10.0.0.5', 1001, MEMBERS[1]),
-             ('v6', 'fd00::99', 'fd00::5', 1001, MEMBERS[0])],
+            [('4', '10.0.0.100', '10.0.0.5', 1001, MEMBERS[1]),
+             ('6', 'fd00::99', 'fd00::5', 1001, MEMBERS[0])],
             self.find('flow-dump from the main thread:', line(1001),
                       line(1001, network=_V6, mac=MEMBERS[0]),
                       line(1002), line(1002, '-syn+ack'),
