@@ -18,6 +18,7 @@ from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync import compat
 from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _CLUSTER = models.Cluster.__table__
@@ -139,10 +140,9 @@ def get_page(engine, after, number):
     :param after: the last id of the page before, '' for the first page.
     :param number: most ids on a page.
     """
-    with engine.connect() as connection:
-        return list(connection.execute(
-            sa.select(_CLUSTER.c.id).where(_CLUSTER.c.id > after)
-            .order_by(_CLUSTER.c.id).limit(number)).scalars())
+    return [row.id for row in rows.read(
+        engine, sa.select(_CLUSTER.c.id).where(_CLUSTER.c.id > after)
+        .order_by(_CLUSTER.c.id).limit(number))]
 
 
 def _of(column, among):
@@ -218,14 +218,11 @@ def get_orphans(engine, age):
                 octavia-worker would have begun.
     """
     begun = sa.func.coalesce(_LB.c.updated_at, _LB.c.created_at)
-    with engine.connect() as connection:
-        return [Orphan(row.id, row.provisioning_status)
-                for row in connection.execute(
-            sa.select(_LB.c.id, _LB.c.provisioning_status)
-            .where(_LB.c.provider == PROVIDER,
-                   _LB.c.provisioning_status.in_(
-                       (compat.PENDING_CREATE, compat.PENDING_DELETE)),
-                   begun < types.utcnow_plus(-age),
-                   ~sa.exists().where(
-                       _CLUSTER.c.load_balancer_id == _LB.c.id))
-            .order_by(_LB.c.id))]
+    return [rows.make(Orphan, row) for row in rows.read(
+        engine, sa.select(_LB.c.id, _LB.c.provisioning_status)
+        .where(_LB.c.provider == PROVIDER,
+               _LB.c.provisioning_status.in_(
+                   (compat.PENDING_CREATE, compat.PENDING_DELETE)),
+               begun < types.utcnow_plus(-age),
+               ~sa.exists().where(_CLUSTER.c.load_balancer_id == _LB.c.id))
+        .order_by(_LB.c.id))]

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync import compat
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 
 _CLUSTER = models.Cluster.__table__
 _MEMBER = models.ClusterMember.__table__
@@ -48,15 +49,13 @@ def get_vip_ports(engine):
 
     Without load balancers that are just built or deleted.
     """
-    with engine.connect() as connection:
-        return dict(connection.execute(
-            sa.select(_CLUSTER.c.id, compat.VIP.c.port_id)
-            .join_from(_CLUSTER, compat.VIP,
-                       compat.VIP.c.load_balancer_id ==
-                       _CLUSTER.c.load_balancer_id)
-            .join(_LB, _LB.c.id == _CLUSTER.c.load_balancer_id)
-            .where(compat.VIP.c.port_id.is_not(None),
-                   _LB.c.provisioning_status.in_(_MADE))).all())
+    return dict(map(tuple, rows.read(
+        engine, sa.select(_CLUSTER.c.id, compat.VIP.c.port_id)
+        .join_from(_CLUSTER, compat.VIP, compat.VIP.c.load_balancer_id ==
+                   _CLUSTER.c.load_balancer_id)
+        .join(_LB, _LB.c.id == _CLUSTER.c.load_balancer_id)
+        .where(compat.VIP.c.port_id.is_not(None),
+               _LB.c.provisioning_status.in_(_MADE)))))
 
 
 def get_all(engine):
@@ -90,28 +89,23 @@ def get_all(engine):
 
 def get_of_cluster(engine, cluster_id):
     """Return the FrontEnds of a cluster, those with a slot first, by slot."""
-    with engine.connect() as connection:
-        return [FrontEnd(row.id, row.slot, row.state, row.vrrp_port_id)
-                for row in connection.execute(
-                    sa.select(_MEMBER.c.id, _MEMBER.c.slot, _MEMBER.c.state,
-                              _AMPHORA.c.vrrp_port_id)
-                    .join_from(_MEMBER, _AMPHORA,
-                               _AMPHORA.c.id == _MEMBER.c.amphora_id)
-                    .where(_MEMBER.c.cluster_id == cluster_id,
-                           _AMPHORA.c.vrrp_port_id.is_not(None))
-                    .order_by(_MEMBER.c.slot.is_(None), _MEMBER.c.slot,
-                              _MEMBER.c.id))]
+    return [rows.make(FrontEnd, row) for row in rows.read(
+        engine, sa.select(
+            _MEMBER.c.id.label('member_id'), _MEMBER.c.slot, _MEMBER.c.state,
+            _AMPHORA.c.vrrp_port_id.label('port_id'))
+        .join_from(_MEMBER, _AMPHORA, _AMPHORA.c.id == _MEMBER.c.amphora_id)
+        .where(_MEMBER.c.cluster_id == cluster_id,
+               _AMPHORA.c.vrrp_port_id.is_not(None))
+        .order_by(_MEMBER.c.slot.is_(None), _MEMBER.c.slot, _MEMBER.c.id))]
 
 
 def get_own_addresses(engine, cluster_id):
     """Return {id of an amphora: its own address} in the network of the VIP."""
-    with engine.connect() as connection:
-        return dict(connection.execute(
-            sa.select(_AMPHORA.c.id, _AMPHORA.c.vrrp_ip)
-            .join_from(_MEMBER, _AMPHORA,
-                       _AMPHORA.c.id == _MEMBER.c.amphora_id)
-            .where(_MEMBER.c.cluster_id == cluster_id,
-                   _AMPHORA.c.vrrp_ip.is_not(None))).all())
+    return dict(map(tuple, rows.read(
+        engine, sa.select(_AMPHORA.c.id, _AMPHORA.c.vrrp_ip)
+        .join_from(_MEMBER, _AMPHORA, _AMPHORA.c.id == _MEMBER.c.amphora_id)
+        .where(_MEMBER.c.cluster_id == cluster_id,
+               _AMPHORA.c.vrrp_ip.is_not(None)))))
 
 
 def get_probers(engine):
@@ -121,12 +115,11 @@ def get_probers(engine):
     """
     vips = models.DistributorVIP.__table__
     found = collections.defaultdict(set)
-    with engine.connect() as connection:
-        for row in connection.execute(
-                sa.select(_CLUSTER.c.load_balancer_id, vips.c.addresses)
-                .join_from(_CLUSTER, vips, vips.c.cluster_id == _CLUSTER.c.id)
-                .where(_CLUSTER.c.ports != '', vips.c.addresses != '')):
-            found[row.load_balancer_id].update(row.addresses.split(','))
+    for row in rows.read(
+            engine, sa.select(_CLUSTER.c.load_balancer_id, vips.c.addresses)
+            .join_from(_CLUSTER, vips, vips.c.cluster_id == _CLUSTER.c.id)
+            .where(_CLUSTER.c.ports != '', vips.c.addresses != '')):
+        found[row.load_balancer_id].update(row.addresses.split(','))
     return dict(found)
 
 
@@ -141,17 +134,15 @@ def get_listener_ports(engine, among=None):
     found = collections.defaultdict(set)
     conditions = [] if among is None else [
         _CLUSTER.c.id.in_(sorted(among))]
-    with engine.connect() as connection:
-        for row in connection.execute(
-                sa.select(_CLUSTER.c.id, _LISTENER.c.protocol_port)
-                .join_from(_CLUSTER, _LISTENER,
-                           _LISTENER.c.load_balancer_id ==
-                           _CLUSTER.c.load_balancer_id)
-                .join(_LB, _LB.c.id == _CLUSTER.c.load_balancer_id)
-                .where(_LB.c.enabled, _LISTENER.c.enabled,
-                       _LISTENER.c.protocol.not_in(compat.LVS_PROTOCOLS),
-                       _LISTENER.c.provisioning_status.in_(
-                           (compat.ACTIVE, compat.PENDING_UPDATE)),
-                       *conditions)):
-            found[row.id].add(row.protocol_port)
+    for row in rows.read(
+            engine, sa.select(_CLUSTER.c.id, _LISTENER.c.protocol_port)
+            .join_from(_CLUSTER, _LISTENER, _LISTENER.c.load_balancer_id ==
+                       _CLUSTER.c.load_balancer_id)
+            .join(_LB, _LB.c.id == _CLUSTER.c.load_balancer_id)
+            .where(_LB.c.enabled, _LISTENER.c.enabled,
+                   _LISTENER.c.protocol.not_in(compat.LVS_PROTOCOLS),
+                   _LISTENER.c.provisioning_status.in_(
+                       (compat.ACTIVE, compat.PENDING_UPDATE)),
+                   *conditions)):
+        found[row.id].add(row.protocol_port)
     return {key: frozenset(ports) for key, ports in found.items()}

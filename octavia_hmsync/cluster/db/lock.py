@@ -18,6 +18,7 @@ from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _CLUSTER = models.Cluster.__table__
@@ -46,21 +47,18 @@ def _is_replaced(cluster_id):
 
 
 def _enter(connection, cluster_id, status, **values):
-    return connection.execute(
-        sa.update(_CLUSTER)
-        .where(_CLUSTER.c.id == cluster_id,
-               # A deletion of the cluster waits for the claim.
-               _CLUSTER.c.provisioning_status != compat.PENDING_DELETE)
-        .values(provisioning_status=status, updated_at=types.utcnow(),
-                **values)).rowcount
+    return rows.update(
+        connection, _CLUSTER, _CLUSTER.c.id == cluster_id,
+        # A deletion of the cluster waits for the claim.
+        _CLUSTER.c.provisioning_status != compat.PENDING_DELETE,
+        provisioning_status=status, updated_at=types.utcnow(), **values)
 
 
 def _leave(connection, cluster_id, status, *before):
     """Set the status of a load balancer that had one of these."""
-    connection.execute(
-        sa.update(_LB)
-        .where(_is_of(cluster_id), _LB.c.provisioning_status.in_(before))
-        .values(provisioning_status=status, updated_at=types.utcnow()))
+    rows.update(connection, _LB, _is_of(cluster_id),
+                _LB.c.provisioning_status.in_(before),
+                provisioning_status=status, updated_at=types.utcnow())
 
 
 @api.retry
@@ -75,19 +73,18 @@ def lock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
     """
     with engine.begin() as connection:
         claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
-        is_locked = _enter(connection, cluster_id,
-                           compat.PENDING_UPDATE) and connection.execute(
-            sa.update(_LB)
-            .where(_is_of(cluster_id), sa.or_(
+        is_locked = _enter(
+            connection, cluster_id, compat.PENDING_UPDATE) and rows.update(
+            connection, _LB, _is_of(cluster_id), sa.or_(
                 _LB.c.provisioning_status == status,
                 sa.and_(status == compat.ACTIVE,
                         _LB.c.provisioning_status == compat.PENDING_UPDATE,
-                        _is_failing_over(cluster_id))))
-            .values(provisioning_status=compat.PENDING_UPDATE,
-                    updated_at=types.utcnow())).rowcount
+                        _is_failing_over(cluster_id))),
+            provisioning_status=compat.PENDING_UPDATE,
+            updated_at=types.utcnow())
         if not is_locked:
             connection.rollback()
-        return bool(is_locked)
+        return is_locked
 
 
 @api.retry
@@ -127,10 +124,9 @@ def fail_deletion(engine, cluster_id, owner, expiry):
     """
     with engine.begin() as connection:
         claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
-        connection.execute(
-            sa.update(_CLUSTER).where(_CLUSTER.c.id == cluster_id)
-            .values(provisioning_status=compat.ERROR,
-                    updated_at=types.utcnow()))
+        rows.update(connection, _CLUSTER, _CLUSTER.c.id == cluster_id,
+                    provisioning_status=compat.ERROR,
+                    updated_at=types.utcnow())
         _leave(connection, cluster_id, compat.ERROR, compat.PENDING_DELETE)
 
 
@@ -156,9 +152,8 @@ def begin_failover(engine, cluster_id, amphora_id):
                 _is_replaced(cluster_id),
                 _MEMBER.c.amphora_id == amphora_id)).first() is not None
         if is_replaced:
-            connection.execute(
-                sa.update(_CLUSTER).where(_CLUSTER.c.id == cluster_id)
-                .values(is_failing_over=True))
+            rows.update(connection, _CLUSTER, _CLUSTER.c.id == cluster_id,
+                        is_failing_over=True)
         else:
             _leave(connection, cluster_id, compat.ACTIVE,
                    compat.PENDING_UPDATE)
@@ -176,18 +171,14 @@ def fail_failover(engine, cluster_id, owner, expiry):
     """
     with engine.begin() as connection:
         claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
-        if connection.execute(
-                sa.update(_CLUSTER)
-                .where(_CLUSTER.c.id == cluster_id,
-                       _CLUSTER.c.is_failing_over)
-                .values(is_failing_over=False)).rowcount:
+        if rows.update(connection, _CLUSTER, _CLUSTER.c.id == cluster_id,
+                       _CLUSTER.c.is_failing_over, is_failing_over=False):
             _leave(connection, cluster_id, compat.ERROR,
                    compat.PENDING_UPDATE)
 
 
 def get_status(engine, cluster_id):
     """Return the load balancer's provisioning status; None if it is gone."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_LB.c.provisioning_status)
-            .where(_is_of(cluster_id))).scalar()
+    found = rows.read(engine, sa.select(_LB.c.provisioning_status)
+                      .where(_is_of(cluster_id)))
+    return found[0].provisioning_status if found else None

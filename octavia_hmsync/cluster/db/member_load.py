@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _TABLE = models.MemberLoad.__table__
@@ -73,14 +74,11 @@ class MemberLoad:
 
 def get_of_cluster(engine, cluster_id):
     """Return {id of a member: its MemberLoad}, of those with known rates."""
-    with engine.connect() as connection:
-        return {row.member_id: MemberLoad(
-            row.connections, row.connection_rate, row.byte_rate,
-            row.heard_at, row.now) for row in connection.execute(
-            sa.select(_TABLE, types.utcnow().label('now'))
-            .join(_MEMBER, _MEMBER.c.id == _TABLE.c.member_id)
-            .where(_MEMBER.c.cluster_id == cluster_id,
-                   _TABLE.c.connection_rate.is_not(None)))}
+    return {row.member_id: rows.make(MemberLoad, row) for row in rows.read(
+        engine, sa.select(_TABLE, types.utcnow().label('now'))
+        .join(_MEMBER, _MEMBER.c.id == _TABLE.c.member_id)
+        .where(_MEMBER.c.cluster_id == cluster_id,
+               _TABLE.c.connection_rate.is_not(None)))}
 
 
 def scan(engine, managers):
@@ -103,14 +101,13 @@ def scan(engine, managers):
         .outerjoin(_TABLE, _TABLE.c.member_id == _MEMBER.c.id)
         .where(_CLUSTER.c.cluster_type.in_(sorted(managers)))
         .group_by(*columns).order_by(_MEMBER.c.id))
-    with engine.connect() as connection:
-        rows = connection.execute(query).all()
-    return [Sum(
-        row.id, int(row.open_now),
-        Counted(row.last_update, int(row.connections_now),
-                int(row.bytes_now)),
-        row.heard_at and Counted(row.heard_at, row.total_connections,
-                                 row.total_bytes)) for row in rows]
+    return [
+        Sum(row.id, int(row.open_now),
+            Counted(row.last_update, int(row.connections_now),
+                    int(row.bytes_now)),
+            row.heard_at and Counted(row.heard_at, row.total_connections,
+                                     row.total_bytes))
+        for row in rows.read(engine, query)]
 
 
 @api.retry

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _TABLE = models.MemberProbe.__table__
@@ -77,22 +78,21 @@ def get_of_cluster(engine, cluster_id):
     is_online = sa.and_(
         _DISTRIBUTOR.c.status == compat.ONLINE,
         _DISTRIBUTOR.c.last_seen >= types.utcnow_plus(-_RECENT))
-    with engine.connect() as connection:
-        return [Probe(
-            row.member_id, row.distributor_id, row.state, row.changed_at,
-            row.error, bool(row.active), bool(row.is_online), row.now)
-            for row in connection.execute(
-                sa.select(_TABLE, _VIP.c.active, is_online.label('is_online'),
-                          types.utcnow().label('now'))
-                .select_from(
-                    _TABLE.join(_MEMBER, _MEMBER.c.id == _TABLE.c.member_id)
-                    .outerjoin(_DISTRIBUTOR, _DISTRIBUTOR.c.id ==
-                               _TABLE.c.distributor_id)
-                    .outerjoin(_VIP, sa.and_(
-                        _VIP.c.distributor_id == _TABLE.c.distributor_id,
-                        _VIP.c.cluster_id == _MEMBER.c.cluster_id)))
-                .where(_MEMBER.c.cluster_id == cluster_id)
-                .order_by(_TABLE.c.member_id, _TABLE.c.distributor_id))]
+    return [
+        rows.make(Probe, row, is_active=bool(row.active),
+                  is_online=bool(row.is_online)) for row in rows.read(
+            engine, sa.select(
+                _TABLE, _VIP.c.active, is_online.label('is_online'),
+                types.utcnow().label('now'))
+            .select_from(
+                _TABLE.join(_MEMBER, _MEMBER.c.id == _TABLE.c.member_id)
+                .outerjoin(_DISTRIBUTOR, _DISTRIBUTOR.c.id ==
+                           _TABLE.c.distributor_id)
+                .outerjoin(_VIP, sa.and_(
+                    _VIP.c.distributor_id == _TABLE.c.distributor_id,
+                    _VIP.c.cluster_id == _MEMBER.c.cluster_id)))
+            .where(_MEMBER.c.cluster_id == cluster_id)
+            .order_by(_TABLE.c.member_id, _TABLE.c.distributor_id))]
 
 
 def get_of_observer(engine, distributor_id):

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync import compat
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 
 _CLUSTER = models.Cluster.__table__
 _MEMBER = models.ClusterMember.__table__
@@ -42,15 +43,13 @@ _NAMES = ('bytes_in', 'bytes_out', 'active_connections', 'total_connections')
 def get_all(engine):
     """Return {id of a member: its Traffic}, of members with any numbers."""
     sums = [sa.func.sum(_STATISTICS.c[name]).label(name) for name in _NAMES]
-    with engine.connect() as connection:
-        return {row.id: Traffic(row.load_balancer_id, row.amphora_id, *(
-            int(getattr(row, name)) for name in _NAMES))
-            for row in connection.execute(
-                sa.select(_MEMBER.c.id, _CLUSTER.c.load_balancer_id,
-                          _MEMBER.c.amphora_id, *sums)
-                .join(_CLUSTER, _CLUSTER.c.id == _MEMBER.c.cluster_id)
-                .join(_STATISTICS,
-                      _STATISTICS.c.amphora_id == _MEMBER.c.amphora_id)
-                .group_by(_MEMBER.c.id, _CLUSTER.c.load_balancer_id,
-                          _MEMBER.c.amphora_id)
-                .order_by(_MEMBER.c.id))}
+    return {row.id: Traffic(row.load_balancer_id, row.amphora_id, *(
+        int(getattr(row, name)) for name in _NAMES)) for row in rows.read(
+            engine, sa.select(_MEMBER.c.id, _CLUSTER.c.load_balancer_id,
+                              _MEMBER.c.amphora_id, *sums)
+            .join(_CLUSTER, _CLUSTER.c.id == _MEMBER.c.cluster_id)
+            .join(_STATISTICS,
+                  _STATISTICS.c.amphora_id == _MEMBER.c.amphora_id)
+            .group_by(_MEMBER.c.id, _CLUSTER.c.load_balancer_id,
+                      _MEMBER.c.amphora_id)
+            .order_by(_MEMBER.c.id))}
