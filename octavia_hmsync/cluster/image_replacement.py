@@ -26,13 +26,14 @@ _INTERVAL = 1
 NOT_WHOLE = 'NOT_WHOLE'
 
 
-def is_going(member):
+def is_going(member: member_repo.Member) -> bool:
     """Tell whether a member is leaving, or has never served."""
     return member.state in (member_repo.BUILDING, member_repo.FAILED) or (
         member.state == member_repo.DRAINING and member.slot is None)
 
 
-def is_whole(cluster, members):
+def is_whole(cluster: cluster_repo.Cluster,
+             members: list[member_repo.Member]) -> bool:
     """Tell whether no member is missing, except by an operator's order."""
     there = [member for member in members if member.slot is not None and (
         member.state == member_repo.ACTIVE or

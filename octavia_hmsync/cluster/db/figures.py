@@ -28,7 +28,10 @@ _COMING_AND_GOING = (compat.PENDING_CREATE, compat.PENDING_DELETE)
 class Figures:
     """The numbers at one moment.
 
-    :param distributors: {status: number}, of distributors that get VIPs.
+    What is counted by something has a dict: clusters by provisioning status,
+    health by operating status, members, distributors and booted by state.
+
+    :param distributors: those that get VIPs.
     :param short: clusters with fewer ACTIVE members than desired_size. This,
                   failing, unreachable, behind and without_standby leave out
                   clusters that are just made or deleted.

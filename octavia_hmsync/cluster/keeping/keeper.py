@@ -156,7 +156,7 @@ class ClusterKeeper:
                 LOG.exception('Load balancer %s, which no worker took up:',
                               orphan.id)
 
-    def _begin_urgent(self, waiting):
+    def _begin_urgent(self, waiting: list[due_repo.Due]) -> None:
         """Begin with clusters that changed, then the longest waiting ones."""
         waiting.sort(key=lambda due: (not self._is_news(due),
                                       self._urged.get(due.id, (-1,))[0]))
