@@ -353,6 +353,22 @@ class Resized(Order):
                          f'{self.world.size} members', 60, 1)
 
 
+class Grown(Resized):
+    """It stays so."""
+
+    def begin(self):
+        self._set(self.about(max(self.world.sizes)))
+
+    def end(self):
+        pass
+
+
+class Shrunk(Grown):
+
+    def begin(self):
+        self._set(self.about(self.world.size))
+
+
 class Replaced(Order):
 
     def begin(self):

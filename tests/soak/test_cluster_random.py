@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Random faults under traffic, for as long as OCTAVIA_HMSYNC_SOAK says.
+"""Faults under traffic, for as long as OCTAVIA_HMSYNC_SOAK says.
 
-Whatever happens: there are never two members in a slot, no connection breaks
-but those of a member that died or hung, a cluster that is too small is said
-to be so, it becomes whole by itself, and nothing is left over. The faults are
-those of a seed, which is printed; OCTAVIA_HMSYNC_SEED has them again.
+TestRandom: whatever happens, there are never two members in a slot, no
+connection breaks but those of a member that died or hung, a cluster that is
+too small is said to be so, it becomes whole by itself, and nothing is left
+over. The faults are those of a seed, which is printed; OCTAVIA_HMSYNC_SEED has
+them again.
+
+TestSchedule: something every few seconds, in the same order again and again,
+and nothing is waited for in between. No part is worse than the one before.
 """
 
+import itertools
 import os
 import random
 import sys
 import time
 
 from oslotest import base
+import psutil
 from testtools import content
 
 from tests.cloud import cluster_faults
@@ -37,8 +43,14 @@ LASTS, LASTS_LONG = 30, 90
 # amphora takes its time to boot; what failed is tried later and later.
 SETTLED_AFTER = 480
 
+# Of TestSchedule: into how many parts its time is divided, seconds from one
+# thing to the next, new connections in a second of each client.
+PARTS = 3
+PAUSE = 12
+RATE = 30
 
-class TestRandom(base.BaseTestCase):
+
+class FaultsTestCase(base.BaseTestCase):
 
     # What begins before the end is waited for.
     TIMEOUT_SCALING_FACTOR = 3 + LENGTH / 600
@@ -89,15 +101,22 @@ class TestRandom(base.BaseTestCase):
         self.addCleanup(world.stop)
         return world
 
-    def test_random(self):
-        world = self.make_cluster()
-        self.say('there is a cluster')
-        self.ports = world.count_ports()
+    def get_ways(self, world):
+        """Return clients, each with the address that it uses."""
         ways = ((self.client, world.lb.vip_address),
                 (self.outside, self.cloud.add_floating_ip(
                     world.lb.vip_port_id)))
         for client, address in ways:
             client.get(address)
+        return ways
+
+
+class TestRandom(FaultsTestCase):
+
+    def test_random(self):
+        world = self.make_cluster()
+        self.say('there is a cluster')
+        ways = self.get_ways(world)
         self.ports = world.count_ports()
         end = time.monotonic() + LENGTH
         rounds = 0
@@ -178,3 +197,70 @@ class TestRandom(base.BaseTestCase):
         world.wait_until(lambda: world.find_ports(self.ports), 'ports', 60)
         for each in self.cloud.distributors.values():
             self.assertNotIn('is its own address', each.log())
+
+
+class TestSchedule(FaultsTestCase):
+
+    KINDS = (
+        cluster_faults.Grown, cluster_faults.Updated, cluster_faults.Moved,
+        cluster_faults.MemberKilled, cluster_faults.Updated,
+        cluster_faults.KeeperKilled, cluster_faults.Replaced,
+        cluster_faults.DistributorKilled, cluster_faults.Updated,
+        cluster_faults.HealthManagerKilled, cluster_faults.Drained,
+        cluster_faults.VswitchKilled, cluster_faults.Shrunk,
+        cluster_faults.Updated)
+
+    def test_schedule(self):
+        world = self.make_cluster()
+        world.keeper = self.cloud.house_keepers[0]
+        ways = self.get_ways(world)
+        self.say('there is a cluster')
+        kinds, parts = itertools.cycle(self.KINDS), []
+        for _ in range(PARTS):
+            parts.append(self.do_part(world, ways, kinds))
+            self.say(f'  {parts[-1]}')
+        world.wait_until(world.find_unsettled, 'well cluster', SETTLED_AFTER)
+        world.wait_until(world.find_left, 'cluster without anything left',
+                         SETTLED_AFTER)
+        self.assertEqual([], world.violations)
+        # Killed members and switches take a few with them.
+        self.assertEqual([], [part for part in parts
+                              if part['failed'] > part['requests'] / 100])
+        self.assertLessEqual(parts[-1]['cpu_ms'], 1.5 * parts[0]['cpu_ms'])
+
+    def do_part(self, world, ways, kinds):
+        """Have things happen; return what clients saw, and what it cost."""
+        world.hold(ways, NUMBER, cluster_world.TCP_PORT)
+        probes = [client.start_probe(address, rate=RATE, timeout=10)
+                  for client, address in ways]
+        self.cpu = {}
+        end, names = time.monotonic() + LENGTH / PARTS, []
+        while time.monotonic() < end:
+            fault = next(kinds)(world, self.chance)
+            fault.begin()
+            time.sleep(PAUSE)
+            fault.end()
+            self.count_cpu()
+            names.append(fault.name)
+            self.say(fault.name)
+        reports = [probe.stop() for probe in probes]
+        broken = {port: error for port, error in world.broken.items()
+                  if port not in world.lost}
+        part = {'requests': sum(report.requests for report in reports),
+                'failed': sum(report.failed for report in reports),
+                'dark': [report.dark for report in reports],
+                'lost': len(world.lost), 'broken': len(broken)}
+        part['cpu_ms'] = 1000 * sum(
+            last - first for first, last in self.cpu.values()
+        ) / part['requests']
+        self.assertEqual({}, broken, names)
+        world.release()
+        return part
+
+    def count_cpu(self):
+        """Note the seconds of a processor of each ovs-vswitchd."""
+        for node in self.cloud.networking.chassis.values():
+            process = psutil.Process(node.vswitch.vswitchd.pid)
+            seconds = sum(process.cpu_times()[:2])
+            first, _ = self.cpu.get(process.pid, (seconds, None))
+            self.cpu[process.pid] = (first, seconds)
