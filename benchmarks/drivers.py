@@ -5,7 +5,8 @@
 One cloud of five nodes with real Neutron (ML2/OVN), OVN, Open vSwitch
 (netdev) and real haproxies; no Octavia. A client and half of the members are
 on one node, the others on another one. ``hmsync_ovs`` has its distributors on
-nodes of their own, by which each packet to the VIP goes.
+nodes of their own, by which each packet to the VIP goes. While something
+changes, new connections come at a steady rate, and others stay open.
 """
 
 import argparse
@@ -36,7 +37,7 @@ from tests.cloud import waiting
 
 RATE_COLUMNS = ['driver', 'members', 'requests_s', 'connections_s']
 BROKEN_COLUMNS = ['driver', 'event', 'open', 'broken', 'not_its_own',
-                  'apply_ms']
+                  'apply_ms', 'sent', 'failed', 'cpu_ms', 'to_rest']
 OVS, OVN, NOBODY = 'hmsync_ovs', 'hmsync_ovn', 'none'
 MEMBERS = 4
 # A member answers with its name, of as many bytes as cluster.ask() reads.
@@ -45,6 +46,9 @@ _NAMES = {OVS: 's', OVN: 'n'}
 # are waited for.
 _LOST = 10
 _WAIT = _LOST + 4
+# Seconds for which the processor is looked at, at rest and from some seconds
+# after a change on.
+_REST, _SETTLE = 8, 3
 
 
 class _OVNVip(vip_.Vip):
@@ -102,6 +106,7 @@ class _Site(fixtures.Fixture):
     def _setUp(self):
         cloud = self.useFixture(tenants.Networks())
         self._directory = cloud.directory
+        self._nodes = cloud.networking.chassis
         distributors = self.useFixture(vip_.Distributors(
             cloud, self.useFixture(certificates.Certificates(
                 os.path.join(cloud.directory, 'certs'))))).all
@@ -122,6 +127,17 @@ class _Site(fixtures.Fixture):
     def add_member(self, vip):
         """Have there be a member more, which nobody is told of."""
         self._serve(vip.add_member())
+
+    def measure_cpu(self, seconds):
+        """Return the share of a processor of all ovs-vswitchd together."""
+        def read():
+            return time.monotonic(), sum(
+                node.vswitch.get_cpu() for node in self._nodes.values())
+
+        began, before = read()
+        time.sleep(seconds)
+        ended, after = read()
+        return (after - before) / (ended - began)
 
     def wait_until_answered(self, vip, members):
         """Wait until exactly these answer."""
@@ -150,24 +166,32 @@ def measure_rates(site, seconds, clients=64):
     return rows
 
 
-def measure_broken(site, connections):
-    """Open connections, change something, and count those that broke.
+def measure_broken(site, connections, rate):
+    """Change something under load; count what broke, and what it cost.
 
+    :param connections: how many are open.
+    :param rate: new ones in a second.
     :returns: rows.
     """
     rows = []
     for driver, vip in site.vips.items():
         for event in (cluster.ADD, cluster.DRAIN, cluster.KILL):
             rows.append({'driver': driver, 'event': event,
-                         **_measure_event(site, vip, event, connections)})
+                         **_measure_event(site, vip, event, connections,
+                                          rate)})
     return rows
 
 
-def _measure_event(site, vip, event, connections):
+def _measure_event(site, vip, event, connections, rate):
     if event == cluster.ADD:
+        # It is built before, as Octavia does.
         site.add_member(vip)
     held = site.client.hold(vip.addresses[0], connections, cluster.PORT,
                             timeout=_LOST).wait_until_open()
+    probe = site.client.start_probe(vip.addresses[0], cluster.PORT, rate,
+                                    _LOST)
+    time.sleep(_SETTLE)
+    at_rest = site.measure_cpu(_REST)
     own = set()
     began = time.monotonic()
     if event == cluster.DRAIN:
@@ -179,7 +203,9 @@ def _measure_event(site, vip, event, connections):
         began = time.monotonic()
     vip.apply()
     applied = time.monotonic() - began
-    time.sleep(_WAIT)
+    time.sleep(_SETTLE)
+    after = site.measure_cpu(_WAIT - _SETTLE)
+    asked = probe.stop()
     site.wait_until_answered(vip, [
         member for member, state in zip(vip.members, vip.states)
         if state == document.ACTIVE])
@@ -189,25 +215,28 @@ def _measure_event(site, vip, event, connections):
         vip.apply()
     return {'open': len(found.opened), 'broken': len(found.broken),
             'not_its_own': len(found.broken.keys() - own),
-            'apply_ms': applied * 1000}
+            'apply_ms': applied * 1000, 'sent': asked.requests,
+            'failed': asked.failed, 'cpu_ms': after / rate * 1000,
+            'to_rest': after / at_rest}
 
 
-def measure(connections=200, seconds=5):
+def measure(connections=200, seconds=5, rate=60):
     """Measure both drivers in one cloud.
 
     :returns: rows of both tables.
     """
     with _Site() as site:
         return (measure_rates(site, seconds),
-                measure_broken(site, connections))
+                measure_broken(site, connections, rate))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--connections', type=int, default=200)
     parser.add_argument('--seconds', type=float, default=5)
+    parser.add_argument('--rate', type=int, default=60)
     args = parser.parse_args()
-    rates, broken = measure(args.connections, args.seconds)
+    rates, broken = measure(args.connections, args.seconds, args.rate)
     report.print_results('drivers, what they carry', RATE_COLUMNS, rates)
     report.print_results('drivers, what a change breaks', BROKEN_COLUMNS,
                          broken)

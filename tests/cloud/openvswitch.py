@@ -11,6 +11,7 @@ import subprocess
 import uuid
 
 import fixtures
+import psutil
 
 from tests.cloud import process
 from tests.cloud import waiting
@@ -146,6 +147,10 @@ class OpenVswitch(fixtures.Fixture):
         return process.run(
             'ovs-vsctl', '--timeout=60', f'--db={self.connection}',
             *arguments, env=self.environment).strip()
+
+    def get_cpu(self):
+        """Return the seconds of a processor that ovs-vswitchd has taken."""
+        return sum(psutil.Process(self.vswitchd.pid).cpu_times()[:2])
 
     def wait_for_revalidators(self):
         """Have it account for all packets that its cache has forwarded."""

@@ -20,5 +20,8 @@ class TestDrivers(base.BaseTestCase):
         self.assertEqual(6, len(broken))
         for row in broken:
             self.assertEqual((60, 0), (row['open'], row['not_its_own']), row)
+            self.assertGreater(row['sent'], 0, row)
+            if row['event'] != cluster.KILL:
+                self.assertEqual(0, row['failed'], row)
             if row['event'] == cluster.KILL:
                 self.assertGreater(row['broken'], 0, row)
