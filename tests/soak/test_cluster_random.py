@@ -218,6 +218,8 @@ class TestSchedule(FaultsTestCase):
         for _ in range(PARTS):
             parts.append(self.do_part(world, ways, kinds))
             self.say(f'  {parts[-1]}')
+        # It has the size that it began with, whatever came last.
+        cluster_faults.Resized(world, self.chance).end()
         world.wait_until(world.find_unsettled, 'well cluster', SETTLED_AFTER)
         world.wait_until(world.find_left, 'cluster without anything left',
                          SETTLED_AFTER)
