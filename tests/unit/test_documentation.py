@@ -120,6 +120,36 @@ class TestContributorGuide(base.BaseTestCase):
         named = set(re.findall(r'``([\w/]+)``', table))
         self.assertEqual(set(), set(test_packaging.get_ranks('')) - named)
 
+    def test_named_modules_are_there(self):
+        tops = {path.stem for path in (TOP / 'octavia_hmsync').iterdir()}
+        names = {name for name in re.findall(
+            r'``((?:[a-z_]+\.)+[a-z_]+)(?:\(\))?``', self.text)
+            if name.split('.')[0] in tops and not name.endswith('.py')}
+        self.assertGreater(len(names), 30)
+        self.assertEqual([], sorted(
+            name for name in names if not self.is_there(name)))
+
+    def is_there(self, name):
+        """Tell whether a dotted name is a module, or something of one."""
+        path = TOP / 'octavia_hmsync' / name.replace('.', '/')
+        if path.is_dir() or path.with_suffix('.py').is_file():
+            return True
+        module, defined = path.parent.with_suffix('.py'), path.name
+        return module.is_file() and re.search(
+            rf'^\s*(def|class) {defined}\b|^{defined} =', module.read_text(),
+            re.MULTILINE) is not None
+
+    def test_named_files_are_there(self):
+        names = set(re.findall(r'``([\w./-]+\.(?:py|txt|rst|yml))``',
+                               self.text))
+        self.assertGreater(len(names), 20)
+        self.assertEqual([], sorted(
+            name for name in names if not any(
+                (TOP / place / name).is_file()
+                for place in ('', 'octavia_hmsync', 'octavia_hmsync/db',
+                              'tests', 'tests/cloud', 'tests/functional',
+                              'tests/soak', 'tests/unit'))))
+
     def test_each_module_says_what_it_is_for(self):
         self.assertIn('.. module-map::', self.text)
         modules = dict(load_extension().find_modules())
