@@ -5,12 +5,14 @@
 Octavia passes these drivers the statistics of listeners, but not of members;
 for a heartbeat without listeners it passes an empty list without an amphora.
 The calling function holds the whole message in a variable, which is read here.
-Nothing in Octavia is changed. If another release has it elsewhere, nothing is
-found, and the caller does without.
+If another release has it elsewhere, nothing is found, and the caller does
+without. It also tells how long each heartbeat waited.
 """
 
+import functools
 import importlib
 import inspect
+import time
 
 from octavia.statistics import stats_base
 
@@ -55,3 +57,31 @@ def why_not():
     if _VARIABLE not in inspect.signature(function).parameters:
         return f'{_MODULE}.{_FUNCTION} has no parameter {_VARIABLE} any more'
     return None
+
+
+def watch_delays(note):
+    """Have the delay of each heartbeat noted when Octavia is done with it.
+
+    Octavia ignores one that has waited for heartbeat_interval, and offers
+    plugins no say in it. So its method is wrapped, once in a process, before
+    octavia-health-manager forks.
+
+    :param note: called with the seconds since it was received, in the process
+                 that recorded it, or ignored it.
+    :raises AttributeError: if the installed Octavia has no such method.
+    """
+    kind = importlib.import_module(_MODULE).UpdateHealthDb
+    stock = kind.update_health
+    if hasattr(stock, 'hmsync_stock'):
+        return
+
+    @functools.wraps(stock)
+    def update_health(self, health, srcaddr):
+        try:
+            return stock(self, health, srcaddr)
+        finally:
+            if 'recv_time' in health:
+                note(time.time() - health['recv_time'])
+
+    setattr(update_health, 'hmsync_stock', stock)
+    kind.update_health = update_health

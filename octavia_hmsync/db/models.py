@@ -65,6 +65,8 @@ class HealthManager(Base):
     starting_at = sa.Column(types.Timestamp, nullable=True)
     # Seconds from the last goodbye until the next process listened.
     restart_took = sa.Column(sa.Float, nullable=True)
+    # When Octavia last ignored heartbeats of it that had waited for too long.
+    late_at = sa.Column(types.Timestamp, nullable=True)
     # What the last notification said about it.
     announced = sa.Column(sa.String(160), nullable=True)
 

@@ -80,6 +80,10 @@ class Lifecycle:
         if self._service == 'health_manager' and self._problem is None:
             # Now, before forks are counted.
             self._teller = hm_start.tell(self._conf)
+            # Before any fork: children of the listener need it.
+            importlib.import_module(
+                'octavia_hmsync.sync.health_manager.lateness'
+            ).Lateness(self._conf).register()
         if self._service == 'house_keeping':
             threading.Thread(target=self._start_when_configured,
                              name='hmsync-start', daemon=True).start()

@@ -56,6 +56,8 @@ class Fleet:
             m.status, m.keepalive_age, opts.offline_after) for m in members)
         silent = sum(m.status != mem.OFFLINE and mem.is_silent(
             m.keepalive_age, opts.offline_after) for m in members)
+        overloaded = sum(mem.is_overloaded(
+            m, self._conf.health_manager.heartbeat_timeout) for m in members)
         pinned = keeper_repo.get_pinned(
             self._engine, opts.offline_after + opts.removal_delay)
         mismatches = heartbeat_key.find_others(
@@ -67,6 +69,10 @@ class Fleet:
                 {status: statuses[status] for status in _STATUSES}),
             reading.gauge('silent_health_managers', 'Health managers that '
                           'ended without taking their leave.', silent),
+            reading.gauge('overloaded_health_managers', 'Health managers '
+                          'where Octavia ignored heartbeats within the last '
+                          'heartbeat_timeout, as these had waited.',
+                          overloaded),
             reading.gauge('pinned_addresses', 'Addresses that are published '
                           'because configuration files list them.',
                           len(pinned)),

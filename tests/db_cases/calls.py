@@ -816,6 +816,11 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
         self._register(1, 2)
         return 'hm1', 'instance1'
 
+    @_call(hm_repo.set_late)
+    def set_late(self):
+        self._register(1, 2)
+        return 'hm1', 'instance1'
+
     @_call(hm_repo.find)
     def find_health_manager(self):
         self._register(1, 2)

@@ -6,8 +6,16 @@ With the real failover loop; compute and network drivers are no-ops, so that a
 failover that begins is seen in the database.
 """
 
+import threading
+import time
+
+from oslotest import base as test_base
+import psutil
+
+from octavia_hmsync.sync.db import health_manager as hm_repo
 from tests.cloud import database
 from tests.cloud import waiting
+from tests.fleet import cloud as fleet_cloud
 from tests.functional import base
 
 HEARTBEAT_TIMEOUT = 10
@@ -74,3 +82,66 @@ class TestWithoutPlugin(GuardTestCase):
         cloud.add_health_manager(cloud.address(2))
         cloud.wait_until_ready()
         self.wait_until_failed_over(cloud.amphora_ids)
+
+
+class TestOverloaded(test_base.BaseTestCase):
+    """Heartbeats wait for longer than heartbeat_interval, and are ignored."""
+
+    AMPHORAE = 60
+
+    def setUp(self):
+        super().setUp()
+        self.cloud = self.useFixture(fleet_cloud.FleetCloud(
+            self.AMPHORAE, options={'health_manager': {
+                'heartbeat_interval': 1, 'health_update_threads': 1,
+                'heartbeat_timeout': HEARTBEAT_TIMEOUT}}))
+        address = self.cloud.address(1)
+        self.cloud.start_fleet([f'{address}:5555'], 1)
+        self.manager = self.cloud.add_health_manager(address)
+        self.cloud.wait_until_ready()
+        self.ids = {each['id'] for each in self.cloud.members}
+        self.wait_for(self.are_all_heard, 'heartbeats of all')
+
+    def wait_for(self, condition, what, timeout=waiting.LIMIT):
+        return waiting.wait_for(condition, what, timeout)
+
+    def are_all_heard(self):
+        ages = self.cloud.records.health_ages()
+        return all(ages.get(each, 100) < HEARTBEAT_TIMEOUT / 2
+                   for each in self.ids)
+
+    def starve(self, stop):
+        """Let what handles heartbeats run for a tenth of the time."""
+        main = psutil.Process(self.manager.pid)
+        handlers = [worker for child in main.children()
+                    for worker in child.children()]
+        while not stop.is_set():
+            for action in ('suspend', 'resume'):
+                for each in handlers:
+                    getattr(each, action)()
+                time.sleep(0.27 if action == 'suspend' else 0.03)
+
+    def get_late_age(self):
+        member, = hm_repo.get_all(self.cloud.database.engine)
+        return member.late_age
+
+    def test_held_until_it_has_time_again(self):
+        self.assertIsNone(self.get_late_age())
+        stop = threading.Event()
+        starving = threading.Thread(target=self.starve, args=(stop,))
+        starving.start()
+        self.addCleanup(starving.join)
+        self.addCleanup(stop.set)
+        self.wait_for(lambda: 'Holding back the failover' in
+                      self.manager.log(), 'amphorae that are not heard')
+        self.assertLess(self.get_late_age(), HEARTBEAT_TIMEOUT)
+        self.assertIn('THIS IS NOT GOOD', self.manager.log())
+        # Without the plugin the first ones were failed over within that.
+        end = time.monotonic() + 2 * HEARTBEAT_TIMEOUT
+        while time.monotonic() < end:
+            self.assertEqual(set(), self.cloud.failovers_begun())
+            time.sleep(1)
+        stop.set()
+        starving.join()
+        self.wait_for(self.are_all_heard, 'heartbeats of all again')
+        self.assertEqual(set(), self.cloud.failovers_begun())

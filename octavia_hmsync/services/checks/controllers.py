@@ -21,6 +21,9 @@ from octavia_hmsync.sync.rules import timing
 from octavia_hmsync.sync.worker import jobboard
 from octavia_hmsync import version
 
+# Seconds for which an operator is told of an overload.
+_OVERLOADED_WITHIN = 3600
+
 
 def check_health_managers(conf, engine):
     """Whether the running health managers suit this release."""
@@ -45,6 +48,13 @@ def check_health_managers(conf, engine):
             f'The health managers {", ".join(blind)} do not tell what they '
             f'hear: add {config.STATISTICS_DRIVER} to [controller_worker] '
             f'statistics_drivers there.')
+    overloaded = sorted(m.host for m in up
+                        if mem.is_overloaded(m, _OVERLOADED_WITHIN))
+    if overloaded:
+        return result.warning(
+            f'In the last hour Octavia ignored heartbeats that the health '
+            f'managers {", ".join(overloaded)} heard, as these had waited for '
+            f'heartbeat_interval: give them more CPU, or run more of them.')
     return result.success()
 
 

@@ -81,12 +81,13 @@ class ShowHealthManager(base.DatabaseMixin, base.ShowOne):
             raise exceptions.NotPossible(
                 f'Health manager {host} is OFFLINE: see its log.')
         return (('host', 'ip_address', 'port', 'status', 'online_since',
-                 'keepalive_at', 'heard_at', 'starting_at', 'restart_took',
-                 'key', 'zone'),
+                 'keepalive_at', 'heard_at', 'late_at', 'starting_at',
+                 'restart_took', 'key', 'zone'),
                 (row.host, row.ip_address, row.port, status,
                  base.format_time(row.online_since),
                  base.format_time(row.keepalive_at),
                  base.format_time(row.heard_at),
+                 base.format_time(row.late_at),
                  base.format_time(row.starting_at),
                  None if row.restart_took is None
                  else round(row.restart_took),

@@ -276,6 +276,16 @@ def set_heard(engine, host, instance):
 
 
 @api.retry
+def set_late(engine, host, instance):
+    """Record that Octavia ignores heartbeats, as they have waited."""
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.host == host, _TABLE.c.instance == instance)
+            .values(late_at=types.utcnow()))
+
+
+@api.retry
 def set_announced(engine, host, old, new):
     """Record the next notification of a health manager.
 
@@ -331,7 +341,8 @@ def _to_member(row):
         is_heard=row.heard_at is not None if row.is_observing else None,
         announced=row.announced, key_digest=row.key_digest, zone=row.zone,
         starting_age=None if row.starting_at is None
-        else _age(row, 'starting_at'), restart_took=row.restart_took)
+        else _age(row, 'starting_at'), restart_took=row.restart_took,
+        late_age=None if row.late_at is None else _age(row, 'late_at'))
 
 
 def get_key_digests(engine, offline_after):

@@ -174,11 +174,16 @@ class HealthManagers:
                 member.key_digest in (None, self._key_digest))
 
     def has_listened(self, address: str) -> bool:
-        """Tell whether its health manager listened for heartbeat_timeout."""
+        """Tell whether its health manager listened for heartbeat_timeout.
+
+        One that is overloaded hears, and what it hears counts for nothing.
+        """
         member = self._members.get(address)
         if member is None:
             return self._is_assumed(address)
         return (self.has_key(address) and
+                not mem.is_overloaded(member,
+                                      self.settings.heartbeat_timeout) and
                 self.state(address) in (mem.State.ALIVE,
                                         mem.State.DRAINING) and
                 member.online_for >= self.settings.heartbeat_timeout)

@@ -44,6 +44,8 @@ class Member:
                          yet, wrote a keepalive; None if there is none.
     :param restart_took: seconds from its last goodbye until it listened
                          again, or None.
+    :param late_age: seconds since Octavia last ignored heartbeats there, as
+                     they had waited for too long; None if it never did.
     """
 
     host: str
@@ -57,6 +59,7 @@ class Member:
     zone: str | None = None
     starting_age: float | None = None
     restart_took: float | None = None
+    late_age: float | None = None
 
 
 def is_silent(keepalive_age: float, offline_after: float) -> bool:
@@ -96,6 +99,11 @@ def effective_status(status: str, keepalive_age: float,
                      offline_after: float) -> str:
     """Return the status to show: OFFLINE if silent, else what it said."""
     return OFFLINE if is_silent(keepalive_age, offline_after) else status
+
+
+def is_overloaded(member: Member, within: float) -> bool:
+    """Tell whether Octavia ignored heartbeats there within some seconds."""
+    return member.late_age is not None and member.late_age < within
 
 
 def is_listening(member: Member, offline_after: float) -> bool:

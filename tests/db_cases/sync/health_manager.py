@@ -44,6 +44,17 @@ class HealthManagerCases(_Cases):
             self.assertGreaterEqual(age, 0)
             self.assertAge(0, age)
 
+    def test_late(self):
+        """Of the process that has the row; it stays until the next one."""
+        self.register(instance='b')
+        self.assertIsNone(self.members()['hm1'].late_age)
+        hm_repo.set_late(self.engine, 'hm1', 'a')
+        self.assertIsNone(self.members()['hm1'].late_age)
+        began = time.monotonic()
+        hm_repo.set_late(self.engine, 'hm1', 'b')
+        self.make_older(models.HealthManager, 'late_at', 30, host='hm1')
+        self.assertAge(30, self.members()['hm1'].late_age, began)
+
     def test_register_ipv6(self):
         self.register(ip='2001:db8::1')
         self.assertEqual('[2001:db8::1]:5555', self.members()['hm1'].address)

@@ -83,6 +83,11 @@ class TestFleet(FleetTestCase):
         hm_repo.change_status(self.engine, 'hm3', 'ONLINE', 'DRAINING')
         hm_repo.set_offline(self.engine, 'hm4', 'i4')
         keeper_repo.touch(self.engine, 'hk', ['192.0.2.9:5555'])
+        for number in (1, 3):
+            hm_repo.set_late(self.engine, f'hm{number}', f'i{number}')
+        self.make_older(models.HealthManager, 'late_at', 61, host='hm3')
+        self.assertValues(
+            overloaded_health_managers=1)
         self.assertValues(
             health_managers={'ONLINE': 1, 'DRAINING': 1, 'OFFLINE': 2},
             silent_health_managers=1, pinned_addresses=1,

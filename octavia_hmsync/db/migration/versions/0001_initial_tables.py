@@ -31,6 +31,7 @@ def upgrade():
         sa.Column('keepalive_at', types.Timestamp, nullable=False),
         sa.Column('starting_at', types.Timestamp, nullable=True),
         sa.Column('restart_took', sa.Float, nullable=True),
+        sa.Column('late_at', types.Timestamp, nullable=True),
         sa.Column('announced', sa.String(160), nullable=True),
         sa.UniqueConstraint('ip_address', 'port',
                             name='uq_hmsync_health_manager_address'))

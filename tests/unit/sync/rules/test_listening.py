@@ -41,6 +41,12 @@ class TestListeners(base.TestCase):
         self.assertEqual((False, True, True), self.answers(
             cases.make_member(1, online_for=59.0)))
 
+    def test_overloaded(self):
+        """It listens, but what it heard within the time-out is ignored."""
+        for age, has_listened in ((0.0, False), (59.9, False), (60.0, True)):
+            self.assertEqual((has_listened, True, True), self.answers(
+                dataclasses.replace(cases.make_member(1), late_age=age)))
+
     def test_silent(self):
         self.assertEqual((False, False, False),
                          self.answers(cases.make_dead(1)))
