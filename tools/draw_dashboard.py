@@ -143,8 +143,7 @@ def record(amphorae):
             amphorae=amphorae, listeners=True,
             controller_ip_port_list=boot_list) as cloud:
         keeper = f'{cloud.address(KEEPER)}:{PORT}'
-        cloud.options['hmsync'] = {'metrics_interval': SCRAPE_INTERVAL,
-                                   'house_keeping_metrics_address': keeper}
+        cloud.options['hmsync'] = {'house_keeping_metrics_address': keeper}
         cloud.upgrade_hmsync()
         prometheus = cloud.useFixture(Prometheus(
             cloud.address(PROMETHEUS), {

@@ -116,13 +116,6 @@ _instance_opts = [
                 help='Common names of the certificates of controllers that '
                      'it accepts: list those of all controllers, where they '
                      'differ. By default that of distributor_client_cert.'),
-    cfg.IntOpt('distributor_boot_timeout', default=600, min=30, max=7200,
-               advanced=True,
-               help='Seconds within which an instance must boot and its '
-                    'distributor must answer. After that the instance is '
-                    'deleted, and another one booted. A larger value '
-                    'tolerates a slower compute service, and notices later '
-                    'that a boot has failed.'),
 ]
 
 _size_opts = [

@@ -16,13 +16,6 @@ _service_opts = [
                     'when it is asked which image a tag has. A larger value '
                     'tolerates a slow service, but lets a command hang for '
                     'longer if the service is down.'),
-    cfg.IntOpt('survey_interval', default=600, min=0,
-               advanced=True,
-               help='Seconds between two looks of a housekeeper that serves '
-                    'metrics at how many load balancers have not their '
-                    'newest image. A smaller value shows a new image sooner; '
-                    'each look asks the image service once for each tag. 0 '
-                    'never looks, and serves no such figures.'),
 ]
 
 _rollout_opts = [
@@ -62,13 +55,6 @@ _rollout_opts = [
                     'by semicolons. Without days it is each day, and '
                     'without windows always. What has begun comes to its '
                     'end later, too.'),
-    cfg.IntOpt('replacement_claim_expiry', default=120, min=30,
-               advanced=True,
-               help='Seconds after which a replacement whose housekeeper '
-                    'gave no sign of life is taken up by another one. A '
-                    'smaller value leaves a load balancer locked for a '
-                    'shorter time; in a database that hangs for longer two '
-                    'might work on it.'),
 ]
 
 _replace_opts = [

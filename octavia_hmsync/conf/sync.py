@@ -126,12 +126,6 @@ _membership_opts = [
                     'addresses for as long, and the failover guard holds '
                     'back amphorae that fall silent. It changes nothing where '
                     'health managers are replaced at other addresses.'),
-    cfg.IntOpt('offline_retention', default=86400, min=3600,
-               advanced=True, mutable=True,
-               help='Seconds after which the row of a health manager that '
-                    'is gone is deleted. It costs nothing to keep it; with '
-                    'pods that get a new host name at each start the table '
-                    'would grow.'),
 ]
 
 _upload_opts = [
@@ -164,13 +158,6 @@ _upload_opts = [
                     'value costs fewer statements; a housekeeper that dies '
                     'leaves at most that many amphorae of each of its '
                     'batches waiting for claim_expiry.'),
-    cfg.IntOpt('parallel_batches', default=64, min=1, max=256,
-               advanced=True,
-               help='Batches that one housekeeper has begun and not ended, '
-                    'at most. The next one begins when all uploads of the '
-                    'last one have begun, so that those which wait for '
-                    'unresponsive amphorae hold up no others. Each costs a '
-                    'thread.'),
     cfg.IntOpt('claim_expiry', default=120, min=5,
                advanced=True,
                help='Seconds after which the amphorae claimed by a '
@@ -184,17 +171,10 @@ _upload_opts = [
     cfg.IntOpt('retry_interval', default=10, min=1,
                advanced=True, mutable=True,
                help='Seconds before an amphora whose upload failed is tried '
-                    'again; doubled for each further attempt, with up to a '
-                    'quarter of jitter. A smaller value catches up sooner '
+                    'again; doubled for each further attempt, up to 60 times '
+                    'as long, with up to a quarter of jitter. A smaller value catches up sooner '
                     'an amphora that comes back, and tries dead ones more '
                     'often, each of which takes upload_timeout.'),
-    cfg.IntOpt('retry_interval_max', default=600, min=1,
-               advanced=True, mutable=True,
-               help='Longest time in seconds between two attempts at the '
-                    'same amphora. A larger value tries amphorae that are '
-                    'gone for good more rarely, but notices later that a '
-                    'long-lost amphora is back. A new generation is always '
-                    'tried at once.'),
 ]
 
 _rollout_opts = [
@@ -266,13 +246,6 @@ _metrics_opts = [
                help='The same for octavia-housekeeping, which often shares '
                     'its host and octavia.conf with a health manager and '
                     'needs a port of its own.'),
-    cfg.IntOpt('metrics_interval', default=10, min=1,
-               advanced=True,
-               help='Seconds between two readings of the database for the '
-                    'metrics; a scrape itself never reads it. A smaller '
-                    'value shows changes sooner; each reading costs some '
-                    'twenty SELECTs in each housekeeper, some of which go '
-                    'through all amphorae, and two in each health manager.'),
 ]
 
 OPTS = (_keepalive_opts + _membership_opts + _upload_opts + _rollout_opts +

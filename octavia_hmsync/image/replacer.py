@@ -115,7 +115,7 @@ class Replacer:
         self._engine = engine
         self._claims = held_.Claims(
             engine, claims_repo, conf.host,
-            self._options.replacement_claim_expiry)
+            work_.CLAIM_EXPIRY)
         self._route = Route(conf, engine)
         self._rollouts = rollout_keeper.RolloutKeeper(conf, engine)
         # By the owner of each claim.

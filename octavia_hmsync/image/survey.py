@@ -19,6 +19,9 @@ from octavia_hmsync.image import target
 
 LOG = logging.getLogger(__name__)
 
+# Seconds between two looks: each asks the image service once for each tag.
+INTERVAL = 600
+
 READY = 'READY'
 PENDING = 'PENDING'
 BLOCKED = 'BLOCKED'
@@ -75,7 +78,7 @@ class Survey:
         if problem and not self._problem:
             LOG.warning('How many load balancers are outdated is not known '
                         'for the metrics: %s It is tried again every %d s.',
-                        problem, self._conf.hmsync_image.survey_interval)
+                        problem, INTERVAL)
         elif self._problem and not problem:
             LOG.info('How many load balancers are outdated is known again.')
         self._problem = problem

@@ -6,6 +6,10 @@ from octavia_hmsync.metrics import exporter
 from octavia_hmsync.metrics import reading
 from octavia_hmsync import periodic
 
+# Seconds between two readings of the database: each costs some twenty SELECTs
+# in each housekeeper, some of which go through all amphorae.
+INTERVAL = 10
+
 
 class Export:
     """Serves what a service counts, and what it reads from the database.
@@ -18,12 +22,11 @@ class Export:
     """
 
     def __init__(self, conf, engine, option, measure, read, threads, probes):
-        interval = conf.hmsync.metrics_interval
         self._exporter = exporter.Exporter(option, conf.hmsync[option],
                                            probes, measure.registry)
-        read_database = reading.DatabaseReading(read, interval)
+        read_database = reading.DatabaseReading(read, INTERVAL)
         self._thread = periodic.PeriodicThread(
-            'metrics', read_database.run_once, interval, engine)
+            'metrics', read_database.run_once, INTERVAL, engine)
         measure.registry.register(read_database)
         measure.watch([*threads, self._thread])
 

@@ -86,12 +86,11 @@ class HouseKeepingExtension:
             self._threads.append(periodic.PeriodicThread(
                 'port retention', port_retention.PortRetention(
                     conf, self._engine).run_once, interval, self._engine))
-        interval = conf[image_conf.GROUP].survey_interval
-        if interval and conf.hmsync.house_keeping_metrics_address.strip():
+        if conf.hmsync.house_keeping_metrics_address.strip():
             self._threads.append(periodic.PeriodicThread(
                 'image survey', survey.Survey(
-                    conf, self._engine, self._measure).run_once, interval,
-                self._engine))
+                    conf, self._engine, self._measure).run_once,
+                survey.INTERVAL, self._engine))
         self._delegate = None
         if conf.task_flow.jobboard_enabled:
             self._delegate = delegate.Delegate(conf, self._engine)

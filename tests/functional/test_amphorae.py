@@ -12,7 +12,7 @@ class AmphoraCases:
 
     def test_unreachable_and_back(self):
         cloud = self.make_cloud(amphorae=3, options={
-            'hmsync': {'retry_interval': 1, 'retry_interval_max': 2},
+            'hmsync': {'retry_interval': 1},
             # One of them is really gone for a while.
             'health_manager': {'heartbeat_timeout': 300}})
         one, two = self.start(1, 2)

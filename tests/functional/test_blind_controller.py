@@ -20,7 +20,7 @@ class BlindControllerTestCase(test_failover_guard.GuardTestCase):
         :returns: the blind one, and the new health managers.
         """
         cloud = self.make_cloud(amphorae=5, boot_numbers=(1,), options={
-            'hmsync': {'retry_interval': 1, 'retry_interval_max': 60}})
+            'hmsync': {'retry_interval': 1}})
         old, = self.start(1)
         self.wait_until_synced([old.address])
         self.housekeeping.stop()

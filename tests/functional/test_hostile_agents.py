@@ -53,8 +53,7 @@ class TestLateAnswer(HostileAgentCase):
         """It is UNREACHABLE after upload_timeout, and delays nobody."""
         cloud = self.make_cloud(amphorae=2, boot_numbers=(1,), options={
             'health_manager': {'heartbeat_timeout': 60},
-            'hmsync': {'upload_timeout': 25, 'retry_interval': 2,
-                       'retry_interval_max': 2}})
+            'hmsync': {'upload_timeout': 25, 'retry_interval': 2}})
         late = self.add(1, ailing.SLOW, delay=30)[0]
         self.start(1)
         self.wait_until_published([f'{cloud.address(1)}:5555'])
@@ -101,8 +100,7 @@ class TestKilledHousekeeper(HostileAgentCase):
         """
         cloud = self.make_cloud(amphorae=2, boot_numbers=(1,), options={
             'hmsync': {'upload_timeout': 5, 'upload_concurrency': 2,
-                       'batch_size': 6, 'parallel_batches': 2,
-                       'claim_expiry': 21}})
+                       'batch_size': 6, 'claim_expiry': 21}})
         slow = self.add(14, ailing.SLOW, delay=2)
         self.start(1)
         self.wait_for(lambda: sum(a.uploads for a in slow) >= 3,

@@ -49,8 +49,7 @@ class TestMetrics(base.FunctionalTestCase):
             lambda: f'{name} {labels} = {expected}: {scrape(address)}')
 
     def test_served(self):
-        self.make_cloud(amphorae=1, options={'hmsync': {
-            'metrics_interval': 1}})
+        self.make_cloud(amphorae=1)
         first, second = (self.add_health_manager(n) for n in (1, 2))
         address = f'{self.cloud.address(50)}:{PORT}'
         options = {'hmsync': {'house_keeping_metrics_address': address}}

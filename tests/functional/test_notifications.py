@@ -75,8 +75,7 @@ class NotificationsCase(base.FunctionalTestCase):
                 'driver': 'messagingv2', 'transport_url': self.rabbit.url},
             'health_manager': {'stats_update_threads': 2},
             # Nothing is done twice, not even on a busy machine.
-            'hmsync': {'retry_interval': 300, 'retry_interval_max': 300,
-                       'upload_timeout': 30}})
+            'hmsync': {'retry_interval': 300, 'upload_timeout': 30}})
         # What is told before would be lost.
         self.rabbit.wait_until_ready()
         self.amphora = cloud.add_ailing_amphora(ailing.HEALTHY)

@@ -103,7 +103,7 @@ class TestControlPlaneOff(test_failover_guard.GuardTestCase):
         to it have failed.
         """
         cloud = self.make_cloud(amphorae=4, boot_numbers=(1, 2), options={
-            'hmsync': {'retry_interval': 2, 'retry_interval_max': 4}})
+            'hmsync': {'retry_interval': 2}})
         managers = self.start(1, 2)
         self.wait_until_synced([m.address for m in managers])
         for controller in [*managers, self.housekeeping]:

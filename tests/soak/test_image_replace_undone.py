@@ -16,7 +16,6 @@ class TestUndone(replacements.ReplacementTestCase):
     """What fails is as it was, and says why."""
 
     options = {'hmsync_image': {'proof_timeout': 12,
-                                'replacement_claim_expiry': 30,
                                 'replacements_at_once': 6}}
     house_keepers = 2
 

@@ -30,6 +30,9 @@ LOG = logging.getLogger(__name__)
 
 # Seconds after which a claim that is not renewed lapses.
 _CLAIM_EXPIRY = 60
+# Seconds within which an instance boots and its distributor answers: after
+# them it is deleted, and another one booted.
+_BOOT_TIMEOUT = 600
 # Seconds between two looks at an instance that boots.
 INTERVAL = 3
 _FAULTS = (None, 'ERROR', 'DELETED', 'SOFT_DELETED', 'SHUTOFF')
@@ -136,8 +139,7 @@ class WaitUntilItAnswers(_Task):
     def execute(self, compute_id, address):
         site = self._site
         url = cluster_conf.make_url(address)
-        seconds = site.conf[cluster_conf.GROUP].distributor_boot_timeout
-        deadline = site.clock() + seconds
+        deadline = site.clock() + _BOOT_TIMEOUT
         while True:
             problem = _ask(site, url)
             if problem is None:
@@ -149,9 +151,8 @@ class WaitUntilItAnswers(_Task):
                     f'{status or "gone"} before it ever answered')
             if site.clock() >= deadline:
                 raise exceptions.BuildFailed(
-                    f'it does not answer within [{cluster_conf.GROUP}] '
-                    f'distributor_boot_timeout = {seconds} s, its instance '
-                    f'{compute_id} is {status}: {problem}')
+                    f'it does not answer within {_BOOT_TIMEOUT} s, its '
+                    f'instance {compute_id} is {status}: {problem}')
             self._held.pause(site.interval)
 
 

@@ -20,6 +20,7 @@ from octavia_hmsync.image import outdated
 from octavia_hmsync.image import phases
 from octavia_hmsync.image.preflight import run as preflight
 from octavia_hmsync.image.replace import known_octavia
+from octavia_hmsync.image.replace import work as work_
 from octavia_hmsync.image import target
 from octavia_hmsync.image import whereabouts
 
@@ -295,7 +296,7 @@ class Attempt:
                 self._work.pause(_LOCK_PAUSE)
             self._work.check()
             if lock_repo.lock(self._work.engine, self._work.replacement,
-                              self._work.owner, self._work.expiry,
+                              self._work.owner, work_.CLAIM_EXPIRY,
                               self._first_phase, old_id):
                 self._work.phase = self._first_phase
                 return True
@@ -303,7 +304,7 @@ class Attempt:
 
     def _unlock(self, outcome):
         lock_repo.unlock(self._work.engine, self._work.replacement,
-                         self._work.owner, self._work.expiry,
+                         self._work.owner, work_.CLAIM_EXPIRY,
                          phases.Phase.LOCK)
         self._work.phase = phases.Phase.LOCK
         return outcome

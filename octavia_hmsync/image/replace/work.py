@@ -32,6 +32,10 @@ from octavia_hmsync.sync.db import amphora_view as view_repo
 
 LOG = logging.getLogger(__name__)
 
+# Seconds after which another housekeeper takes up a replacement. Less would
+# unlock the load balancer sooner; but where the database hangs for
+# longer two housekeepers might work on it.
+CLAIM_EXPIRY = 120
 # Seconds between two looks at something that takes its time.
 INTERVAL = 0.2
 # Seconds. An agent restarts after a new configuration; to an agent that hangs
@@ -151,10 +155,6 @@ class Work:
     def options(self):
         return self.conf[image_conf.GROUP]
 
-    @property
-    def expiry(self):
-        return self.options.replacement_claim_expiry
-
     def check(self):
         """Check that this process may go on.
 
@@ -195,7 +195,7 @@ class Work:
         """Record the phase that begins, and values; raise as check()."""
         self.check()
         self.held.require(claims_repo.set_phase(
-            self.engine, self.replacement.id, self.owner, self.expiry,
+            self.engine, self.replacement.id, self.owner, CLAIM_EXPIRY,
             phase, **values))
         self.phase = phase
         LOG.info('Replacement of load balancer %s: %s.',
@@ -207,7 +207,7 @@ class Work:
         LOG.warning('Replacement of load balancer %s, phase %s: %s',
                     self.load_balancer_id, self.phase, reason)
         self.held.require(claims_repo.set_phase(
-            self.engine, self.replacement.id, self.owner, self.expiry,
+            self.engine, self.replacement.id, self.owner, CLAIM_EXPIRY,
             self.phase, reason=reason))
 
     def read(self):

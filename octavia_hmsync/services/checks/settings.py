@@ -45,7 +45,7 @@ def find_unreadable(conf):
 def find_useless(conf):
     """Find values of options that have no effect, or not the wanted one."""
     return [*_find_metrics(conf), *_find_amphora_driver(conf),
-            *_find_notifications(conf), *_find_pauses(conf),
+            *_find_notifications(conf),
             *_find_subnet(conf)]
 
 
@@ -170,15 +170,6 @@ def _find_missing(option, names, namespace, effect):
     return [f'{option} = {name} is not installed here, so {effect}: take one '
             f'of {", ".join(sorted(known))}.'
             for name in names if name not in known]
-
-
-def _find_pauses(conf):
-    opts = conf.hmsync
-    if opts.retry_interval <= opts.retry_interval_max:
-        return []
-    return [f'[hmsync] retry_interval = {opts.retry_interval} is more than '
-            f'retry_interval_max = {opts.retry_interval_max}, which is what '
-            f'counts: lower the one or raise the other.']
 
 
 def _find_subnet(conf):

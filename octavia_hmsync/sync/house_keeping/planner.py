@@ -34,6 +34,9 @@ LOG = logging.getLogger(__name__)
 # Generations to keep, for looking up what happened.
 _KEEP_GENERATIONS = 1000
 _PURGE_INTERVAL = 600
+# Seconds for which the rows of what is gone are kept: with pods that get a new
+# host name at each start the tables would grow.
+_OFFLINE_RETENTION = 86400
 
 
 class Planner:
@@ -108,7 +111,7 @@ class Planner:
         self._report_held(decision.held)
         if managers.is_steady and (
                 managers.clock_steady_for > settings.lapses_after):
-            self._purge(opts)
+            self._purge()
         if decision.addresses is None:
             return (instruments.HELD if decision.held
                     else instruments.UNCHANGED)
@@ -192,20 +195,19 @@ class Planner:
         self._held = held
         self._measure.plan_held.set(held is not None)
 
-    def _purge(self, opts):
+    def _purge(self):
         now = self._clock()
         if (self._purged_at is not None and
                 now - self._purged_at < _PURGE_INTERVAL):
             return
         self._purged_at = now
-        for host in hm_repo.delete_expired(self._engine,
-                                           opts.offline_retention):
+        for host in hm_repo.delete_expired(self._engine, _OFFLINE_RETENTION):
             LOG.info('Deleted health manager %s: it has been gone for more '
-                     'than %d s.', host, opts.offline_retention)
+                     'than %d s.', host, _OFFLINE_RETENTION)
         # These first: a row of theirs may be the last to pin a generation.
-        left_repo.delete_expired(self._engine, opts.offline_retention)
-        keeper_repo.delete_expired(self._engine, opts.offline_retention)
-        uploader_repo.delete_expired(self._engine, opts.offline_retention)
+        left_repo.delete_expired(self._engine, _OFFLINE_RETENTION)
+        keeper_repo.delete_expired(self._engine, _OFFLINE_RETENTION)
+        uploader_repo.delete_expired(self._engine, _OFFLINE_RETENTION)
         generation_repo.delete_old(self._engine, _KEEP_GENERATIONS)
         view_repo.delete_old(self._engine)
         self._purge_others()

@@ -24,6 +24,10 @@ from octavia_hmsync.sync.worker import scout
 
 LOG = logging.getLogger(__name__)
 
+# Batches that have begun and not ended, at most: those that wait for
+# unresponsive amphorae hold up no others. Each costs a thread.
+PARALLEL_BATCHES = 64
+
 # Amphorae of Octavia, and rows of ours, to look at in each pass. A full turn
 # finds what no event shows: 10 000 amphorae take 200 s with the default
 # poll_interval.
@@ -234,7 +238,7 @@ class Synchronizer:
         self._runner = runner.BatchRunner(
             conf, batch_engine, self._uploader, self._scout, notifier)
         self._batches = Batches(
-            self._run_batch, conf.hmsync.parallel_batches, wake)
+            self._run_batch, PARALLEL_BATCHES, wake)
         self._pause = None
         self._census = Census(engine)
         self._examiner = examiner.Examiner(conf, engine, notifier=notifier)

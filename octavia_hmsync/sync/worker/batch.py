@@ -27,6 +27,10 @@ from octavia_hmsync.sync.worker import targets
 
 LOG = logging.getLogger(__name__)
 
+# Of the pauses between two attempts at the same amphora, in retry_interval:
+# what is gone for good is tried rarely, and a new list always at once.
+_LONGEST_PAUSE = 60
+
 _FAILURES = {
     upload_result.UNREACHABLE: payloads.AmphoraUnreachable,
     upload_result.REJECTED: payloads.AmphoraRejected,
@@ -231,9 +235,8 @@ class Batch:
                 self._notifier.send(payloads.AmphoraRecovered(*told))
 
     def _retry_after(self, attempts):
-        opts = self._conf.hmsync
-        delay = min(opts.retry_interval * 2 ** min(attempts, 16),
-                    opts.retry_interval_max)
+        delay = self._conf.hmsync.retry_interval * (
+            min(2 ** min(attempts, 16), _LONGEST_PAUSE))
         # Amphorae that failed together must not be retried together.
         return delay * random.uniform(1, 1.25)  # nosec B311
 

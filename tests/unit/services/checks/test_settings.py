@@ -86,11 +86,6 @@ class TestSettings(base.TestCase):
             'not installed here',
             controller_worker={'amphora_driver': 'amphora_haproxy_rest'})
 
-    def test_pauses(self):
-        self.assertFound(
-            '[hmsync] retry_interval = 700 is more than retry_interval_max',
-            hmsync={'retry_interval': 700})
-
     def test_subnet(self):
         self.assertFound(
             'management_subnet_cidr = 172.16.0.1/22 is no network',

@@ -61,7 +61,7 @@ class _TestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
                     self.certificates.server_authority.certificate_path,
                 **haproxy},
             health_manager={'heartbeat_key': 'the key'},
-            hmsync={'retry_interval': 1, 'retry_interval_max': 600})
+            hmsync={'retry_interval': 1})
         subject = synchronizer.Synchronizer(conf, self.engine, self.engine,
                                             lambda: None)
         self.addCleanup(subject.stop)
