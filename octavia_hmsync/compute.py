@@ -28,12 +28,7 @@ _NAME = re.compile(f'{compat_compute.INSTANCE_PREFIX}({_ID})')
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
-    """An instance whose name is that of an amphora.
-
-    :param amphora_id: from its name.
-    :param created_at: UTC; None if unknown.
-    :param is_going: whether it is being deleted.
-    """
+    """An amphora's instance, by its name; is_going: it is being deleted."""
 
     id: str
     name: str
@@ -55,10 +50,7 @@ class Host:
 
 
 class Compute(typing.Protocol):
-    """A source of information about instances.
-
-    CloudUnavailable or CloudRefused is raised if it does not answer.
-    """
+    """Tells of instances, or raises CloudUnavailable or CloudRefused."""
 
     def get_status(self, compute_id: str) -> str | None:
         """Return the state of an instance; None if it does not exist."""

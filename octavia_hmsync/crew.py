@@ -66,11 +66,7 @@ class Crew(typing.Generic[Key]):
 
 
 class Pauses(typing.Generic[Key]):
-    """When what failed may be tried again.
-
-    :param first: seconds of the first pause; each next one is twice as long.
-    :param last: seconds of the longest pause.
-    """
+    """When what failed may be tried again: pauses double up to the last."""
 
     def __init__(self, first: float, last: float,
                  clock: abc.Callable[[], float]) -> None:

@@ -100,10 +100,7 @@ class Held:
             raise self.claims.lost(self.key)
 
     def release(self) -> None:
-        """Release the claim; doing it twice is harmless.
-
-        Without a database it lapses.
-        """
+        """Release the claim, even twice; without a database it lapses."""
         self.claims.forget(self)
         try:
             self.claims.repository.release(self.claims.engine, self.key,

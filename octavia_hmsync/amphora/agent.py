@@ -23,10 +23,7 @@ _KEPT_OF_HAPROXY = 16 * 1024 * 1024
 
 @dataclasses.dataclass(frozen=True)
 class Subnet:
-    """A subnet, as the agent's API describes it.
-
-    :param host_routes: (destination, nexthop) pairs.
-    """
+    """A subnet in the agent's API; host_routes: (destination, nexthop)."""
 
     cidr: str
     gateway: str | None

@@ -31,10 +31,7 @@ class Reader(typing.Protocol):
 
 @dataclasses.dataclass
 class Trace:
-    """How far an exchange came.
-
-    :param is_answered: whether the other side sent anything at all.
-    """
+    """How far an exchange came; is_answered: anything came from there."""
 
     is_answered: bool = False
 

@@ -25,8 +25,5 @@ def fetch_certificate(manager, project_id, ref):
 
 
 def fetch_secret(manager, project_id, ref):
-    """Fetch the certificate of an authority, or a revocation list.
-
-    See fetch_certificate().
-    """
+    """Fetch an authority's certificate, or a revocation list, likewise."""
     manager.get_secret(context.RequestContext(project_id=project_id), ref)

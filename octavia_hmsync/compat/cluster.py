@@ -261,12 +261,7 @@ def make_activation_tasks(is_new):
 
 
 def make_deletion_flow(load_balancer, listeners, pools):
-    """Return Octavia's flow that deletes a load balancer with its children.
-
-    :param load_balancer: see describe_load_balancer().
-    :param listeners: its listeners, see describe_children().
-    :param pools: its pools, likewise.
-    """
+    """Return Octavia's deletion flow; describe_*() make its arguments."""
     from octavia.controller.worker.v2.flows import flow_utils
 
     return flow_utils.get_cascade_delete_load_balancer_flow(

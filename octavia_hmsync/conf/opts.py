@@ -89,10 +89,7 @@ def _put_in_words(record: logging.LogRecord) -> bool:
 
 
 def describe_error(error: Exception) -> str:
-    """Put an exception of oslo.config in one line.
-
-    :param error: its text names a place in Python's notation.
-    """
+    """Put oslo.config's error, without Python's notation, in one line."""
     text = _LOCATION.sub(lambda found: found['detail'] or 'the command line',
                          str(error))
     return ' '.join(text.split()).rstrip('.')

@@ -68,11 +68,7 @@ class Claims:
     def take(self, connection: sa.Connection, key: str, owner: str,
              expiry: int, conditions: Iterable[Any] = (),
              **values: Any) -> bool:
-        """Claim a row that has no owner, or is the owner's.
-
-        :param values: other columns that change.
-        :returns: False if it has another owner, or there is no such row.
-        """
+        """Claim a row without another owner, and set values; else False."""
         return connection.execute(
             sa.update(self._table)
             .where(self._key == key,
@@ -81,10 +77,7 @@ class Claims:
 
     def hold(self, connection: sa.Connection, key: str, owner: str,
              expiry: int, **values: Any) -> bool:
-        """Renew a claim, also one that lapsed and that no other owner took.
-
-        :returns: False if it has another owner: stop all work then.
-        """
+        """Renew a claim, even a lapsed one; if False, stop all work."""
         return self.change(connection, key, owner,
                            claim_expires_at=types.utcnow_plus(expiry),
                            **values)

@@ -9,10 +9,7 @@ from octavia_hmsync.db import types
 
 
 class ImageRollout(model_base.Base):
-    """An order to bring all load balancers to their newest image.
-
-    Ended rollouts stay as a history.
-    """
+    """An order to bring load balancers to their newest image; a history."""
 
     __tablename__ = 'hmsync_image_rollout'
     __table_args__ = (

@@ -22,11 +22,7 @@ _TABLE = models.News.__table__
 
 @dataclasses.dataclass(frozen=True)
 class News:
-    """An event.
-
-    :param kind: the event type of its payload, without the project.
-    :param body: the facts.
-    """
+    """An event: its payload's type, without the project, and the facts."""
 
     id: int
     kind: str

@@ -98,11 +98,7 @@ def add(engine, new):
 
 @api.retry
 def finish(engine, order_id, error=None):
-    """Record how an order ended.
-
-    :param error: why it FAILED; None if it is DONE.
-    :returns: False if it is not GIVEN.
-    """
+    """End an order, FAILED with an error; False if it is not GIVEN."""
     with engine.begin() as connection:
         is_ended = connection.execute(
             sa.update(_TABLE)

@@ -62,11 +62,7 @@ class Cause:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """What only other services know of the place that amphorae leave.
-
-    :param compute_ids: the instances there.
-    :param compute_flavor: id of the flavor that they should have, or None.
-    """
+    """A place, as other services know it: instances, and Nova's flavor."""
 
     compute_ids: Collection[str] = frozenset()
     compute_flavor: str | None = None
@@ -159,9 +155,6 @@ def why_not_drained(hosts: Iterable[compute.Host], name: str) -> str | None:
 
 def find_without_second(load_balancer: outdated.LoadBalancer, host: str,
                         hosts: dict[str, str]) -> bool:
-    """Tell whether a load balancer is served from one host alone.
-
-    :param hosts: {id of an instance: its host}.
-    """
+    """Tell whether one host alone serves it; hosts: {instance id: host}."""
     return all(hosts.get(amphora.compute_id or '') == host
                for amphora in outdated.get_allocated(load_balancer))

@@ -13,10 +13,7 @@ from octavia_hmsync.image import target
 
 
 class Inventory:
-    """Reads load balancers.
-
-    Flavors are read only once, when it is made.
-    """
+    """Reads load balancers; flavors only once, when it is made."""
 
     def __init__(self, conf, engine):
         self._engine = engine

@@ -116,10 +116,7 @@ class Targets:
                                 f'{tag}", and tag or activate one.')
 
     def _ask(self, question, function):
-        """Ask the driver, for image_timeout at most.
-
-        The driver has no time-out of its own.
-        """
+        """Ask the driver, which has no time-out, for image_timeout at most."""
         timeout = self._conf[image_conf.GROUP].image_timeout
         answers: list = []
         thread = threading.Thread(target=self._run, args=(function, answers),

@@ -61,10 +61,7 @@ class Exporter:
                                         name='hmsync-metrics', daemon=True)
 
     def start(self):
-        """Begin to serve; a problem is logged, never raised.
-
-        :returns: False if no address is set.
-        """
+        """Begin to serve, or log why not; without an address return False."""
         if not self._address:
             return False
         try:

@@ -16,10 +16,7 @@ _SHORTEST = 60
 
 
 def make_claims(conf, engine):
-    """Return the claims of this process on management networks.
-
-    While another process works on it, they raise NotPossible.
-    """
+    """Return claims on networks; they raise NotPossible if not possible."""
     def make_busy(name):
         return exceptions.NotPossible(
             f'{network_repo.get_owner(engine, name) or "Another process"} '

@@ -133,10 +133,7 @@ class Vswitch:
         return True
 
     def get_host_name(self):
-        """Return the name of this node in Open vSwitch.
-
-        It is the name of the OVN chassis.
-        """
+        """Return this node's name in Open vSwitch, that of OVN's chassis."""
         return self._call('--if-exists', 'get', 'Open_vSwitch', '.',
                           'external_ids:hostname').strip().strip('"') or None
 

@@ -13,12 +13,7 @@ from octavia_hmsync.network import marks
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A kind of resource of Neutron.
-
-    :param noun: its name for operators.
-    :param singular: its name in the SDK.
-    :param plural: the plural of that.
-    """
+    """A kind of resource: its noun, and its names in the SDK."""
 
     noun: str
     singular: str
@@ -140,12 +135,7 @@ class Parts:
                       if r.id not in ids and not marks.is_orphaned(r)]
 
     def create(self, part):
-        """Make a part.
-
-        :returns: the SDK resource, None in a dry run.
-        :raises CloudRefused: if Neutron says no.
-        :raises CloudUnavailable: if it does not answer.
-        """
+        """Make a part; return its SDK resource, None in a dry run."""
         description = self.description(part)
         made = self._changes.make(
             part.title,

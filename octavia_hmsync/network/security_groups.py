@@ -31,12 +31,7 @@ _ICMP_OF_IPV6 = ('icmp', '1')
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A rule of a security group.
-
-    :param protocol: its name, None for any.
-    :param port: the port, None for any.
-    :param remote: id of the group at the other end, None for any.
-    """
+    """A rule of a security group; None is any protocol, port or remote."""
 
     direction: str
     ether_type: str

@@ -70,10 +70,7 @@ class Outbox:
         self._lost_before = 0
 
     def send(self, payload):
-        """Queue a notification.
-
-        Never waits, and never raises.
-        """
+        """Queue a notification; never waits, and never raises."""
         if not self.is_on:
             return
         with self._changed:

@@ -59,11 +59,7 @@ def _check_name(conf, group_name):
 
 
 def _begin(conf, warning):
-    """Start the parts of the plugin that belong in this process.
-
-    :param warning: what to log in any process, or None.
-    :returns: a Lifecycle, or None if nothing is started.
-    """
+    """Log warning, start what belongs here; return a Lifecycle or None."""
     service = None
     # Only Octavia's own programs may import Octavia here. Of these,
     # octavia-db-manage must not: upgrade_persistence registers an option

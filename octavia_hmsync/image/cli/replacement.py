@@ -124,10 +124,7 @@ class CancelReplacement(base.Change):
 
 
 def _get_last(engine, name):
-    """Return the replacement of this id, else the last one of a load balancer.
-
-    :raises NotPossible: if there is none.
-    """
+    """Find it by id, else a load balancer's last, or raise NotPossible."""
     found = replace_repo.get(engine, name)
     # A deleted load balancer has only its id.
     last = [found] if found else (

@@ -34,10 +34,7 @@ NUMBERS = {
 
 
 def get_rollout(engine, rollout_id=None):
-    """Return a rollout; without an id the active one, or the last one.
-
-    :raises NotPossible: if there is none.
-    """
+    """Return a rollout (default: active or last), or raise NotPossible."""
     if rollout_id is not None:
         rollout = rollout_repo.get(engine, rollout_id)
         if rollout is None:

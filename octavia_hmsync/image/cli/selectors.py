@@ -14,12 +14,7 @@ from octavia_hmsync.image.db import inventory as inventory_repo
 
 
 def find_flavor(_conf, engine, value):
-    """Find a flavor of Octavia's.
-
-    :param value: its name or id.
-    :returns: (its id, its name).
-    :raises NotPossible: if there is none.
-    """
+    """Return (id, name) of a flavor of Octavia's, or raise NotPossible."""
     found = [(row.id, row.name)
              for row in inventory_repo.get_flavors(engine)
              if value in (row.id, row.name)]

@@ -139,10 +139,7 @@ class LoadBalancers:
             f'rename pool {pool_id}'))
 
     def change(self, load_balancer_id, act):
-        """Make a change for which a load balancer must be ACTIVE.
-
-        :param act: called again if another change was faster.
-        """
+        """Act on an ACTIVE load balancer; again if others were faster."""
         end = time.monotonic() + self._timeout
         while True:
             self.wait_until_settled(load_balancer_id)

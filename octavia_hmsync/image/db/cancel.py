@@ -19,11 +19,7 @@ _TABLE = models.ImageReplacement.__table__
 
 @api.retry
 def cancel(engine, replacement_id, reason):
-    """Cancel a replacement.
-
-    :returns: CANCELLED if it waited, RUNNING if its owner was asked to go
-              back, None if it has ended before.
-    """
+    """Cancel it: CANCELLED, RUNNING (its owner goes back), None (ended)."""
     with engine.begin() as connection:
         if connection.execute(
                 sa.update(_TABLE)

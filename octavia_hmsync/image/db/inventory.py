@@ -81,10 +81,7 @@ def get_flavors(engine):
 
 
 def get_zones(engine):
-    """Return rows of all availability zones of Octavia.
-
-    With name and availability_zone_data, JSON.
-    """
+    """Return name and availability_zone_data, JSON, of all zones."""
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_ZONE.c.name, _ZONE_PROFILE.c.availability_zone_data)

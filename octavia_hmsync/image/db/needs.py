@@ -67,12 +67,7 @@ _UNCOMMON = (
 
 
 def get_all(engine, first, last):
-    """Return what the next amphorae of some load balancers need.
-
-    :param first: the first id of a range of load balancers.
-    :param last: the last id of the range.
-    :returns: {load balancer id: {kind: a set of values}}.
-    """
+    """Return {load balancer id: {kind: values}} of a range of ids."""
     found: dict = collections.defaultdict(
         lambda: collections.defaultdict(set))
     with engine.connect() as connection:

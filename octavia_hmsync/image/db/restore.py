@@ -80,10 +80,7 @@ class Listener:
 
 @dataclasses.dataclass(frozen=True)
 class Object:
-    """An object of a load balancer that is not ACTIVE.
-
-    :param kind: listener, pool, member, health_monitor, l7policy or l7rule.
-    """
+    """An object, such as a pool or an l7rule, that is not ACTIVE."""
 
     kind: str
     id: str

@@ -143,10 +143,7 @@ def _describe(group):
 
 
 def connect(conf):
-    """Make a connection to Cinder like Octavia's.
-
-    See octavia_hmsync.compute.connect_to_nova().
-    """
+    """Make a connection to Cinder like Octavia's, as to Nova."""
     options = {}
     cinder = conf.cinder
     for option, value in (

@@ -45,12 +45,7 @@ def _make_needs(found):
 
 
 def read_builds(conf, engine, load_balancers):
-    """Read the requests for the instances of the next amphorae.
-
-    It takes two statements, and reads no rows of load balancers.
-
-    :returns: {id: Build}.
-    """
+    """Read {id: Build} by two statements, without load balancers' rows."""
     flavors = {row.id: _parse(row.flavor_data)
                for row in inventory_repo.get_flavors(engine)}
     zones = {row.name: _parse(row.availability_zone_data)

@@ -158,12 +158,7 @@ def _ask_cinder(conf, all_facts):
 
 
 def _ask(make_reader, name, all_facts):
-    """Add the data of a service, if it answers.
-
-    :param make_reader: returns the reader of the service.
-    :param name: the attribute of Facts to set.
-    :returns: (Finding, a list of Facts).
-    """
+    """Add a service's answer to all Facts; return (Finding, Facts)."""
     try:
         known = make_reader().read(all_facts)
     except exceptions.CloudUnavailable as e:

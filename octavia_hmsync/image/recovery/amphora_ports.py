@@ -58,10 +58,7 @@ _FIELDS = ['id', 'name', 'device_id', 'created_at', 'network_id', 'status',
 
 
 class Ports:
-    """Reads ports from Neutron.
-
-    CloudUnavailable or CloudRefused is raised if Neutron does not tell.
-    """
+    """Reads ports from Neutron, or raises CloudUnavailable, CloudRefused."""
 
     def __init__(self, conf, connection):
         self._conf = conf

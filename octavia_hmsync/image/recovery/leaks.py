@@ -112,12 +112,7 @@ class Leaks:
         self._deleted = set()
 
     def find(self):
-        """Find all leaks; nothing is changed.
-
-        :returns: (a list of leaking.Leak, whether the compute service could
-                  list the instances).
-        :raises CloudUnavailable, CloudRefused: if a service does not answer.
-        """
+        """Return (leaks, whether the compute service lists instances)."""
         instances = self._compute.list_instances()
         ports = self._ports.list_ports()
         known = leak_repo.get(self._engine)

@@ -81,10 +81,7 @@ def _check_state(snapshot: restore_repo.Snapshot) -> finding.Finding:
 
 def check_lock(snapshot: restore_repo.Snapshot, older_than: float,
                has_jobboard: bool) -> finding.Finding:
-    """Tell whether a process may still work on a load balancer.
-
-    The arguments are those of check_load_balancer().
-    """
+    """Tell whether a process may still work on a load balancer."""
     if snapshot.status != compat.PENDING_UPDATE:
         return finding.success()
     if snapshot.unchanged_for < older_than:

@@ -65,12 +65,7 @@ class Restorer:
                                              rows=rows + verdict.rows)
 
     def restore(self, snapshot, verdict):
-        """Set a load balancer and its amphorae to their new statuses.
-
-        :param verdict: likewise; it must permit the restoration.
-        :raises NotPossible: if something has changed since; nothing is done
-                             then.
-        """
+        """Set new statuses, or raise NotPossible if something has changed."""
         if not restore_repo.restore(self._engine, snapshot, verdict.amphorae,
                                     verdict.detached, verdict.statuses):
             raise exceptions.NotPossible(

@@ -100,12 +100,7 @@ class Attempt:
         self._remarks = ''
 
     def run(self):
-        """Do what is left to do.
-
-        :raises Lost: if another housekeeper has claimed it.
-        :raises Stopped: if this process ends.
-        :raises DBError: if the database cannot be used.
-        """
+        """Do what is left to do, or raise Lost, Stopped or DBError."""
         outcome = self._run()
         reason = (self._work.find_cancel() if self._work.was_interrupted or
                   outcome.state == replace_repo.SKIPPED else None)
@@ -310,12 +305,7 @@ class Attempt:
         return outcome
 
     def _survive(self, function, *arguments):
-        """Call a function that may fail.
-
-        :returns: the Problem, None if it did not fail.
-        :raises Lost, Stopped: as Work.check().
-        :raises DBError: if the database cannot be used.
-        """
+        """Call a function; return its Problem, or raise Lost or Stopped."""
         try:
             with self._work.interruptible():
                 function(*arguments)

@@ -7,11 +7,7 @@ from octavia_hmsync.image.db import rollout as rollout_repo
 
 
 def why_not_replace():
-    """Tell why mode replace cannot work with the installed Octavia.
-
-    :returns: one line, None if it can.
-    :raises Exception: any, if a driver of octavia.conf cannot be made.
-    """
+    """Tell why mode replace cannot work, or None; a driver may raise."""
     found = changes.find_of_replace()
     if not found:
         # Imported late: it takes seconds, and needs all of these names.

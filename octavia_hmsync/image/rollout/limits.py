@@ -117,12 +117,7 @@ def count_places(situation: Situation) -> tuple[int, int]:
 
 
 def get_wait(wait: float, skipped: int) -> float | None:
-    """Return the seconds until a SKIPPED load balancer is tried again.
-
-    :param wait: seconds, for the first time.
-    :param skipped: how often the rollout has skipped it before.
-    :returns: seconds, doubled each time; None if this rollout gives it up.
-    """
+    """Return the wait, doubled for each skip before; None: given up."""
     if skipped + 1 >= TRIES:
         return None
     return min(wait * float(2 ** skipped), LONGEST_WAIT)

@@ -71,11 +71,7 @@ class Unknown:
 
 
 def read(conf, environ=None):
-    """Read what oslo.config has read: files, and the environment.
-
-    :returns: a list of (source, {group: {option: list of values}}); a later
-              source overrides an earlier one.
-    """
+    """Return [(source, {group: {option: values}})]; the last one counts."""
     # Of --config-dir, otherwise of the default directories.
     directories = conf.config_dirs or conf.config_dir or ()
     paths = [*(conf.config_file or ()), *(

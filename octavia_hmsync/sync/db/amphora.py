@@ -54,10 +54,7 @@ def behind(number):
 
 
 def admitted(admitted_to=None, not_admitted_to=None):
-    """Return the condition for amphorae that were admitted, or were not.
-
-    :param admitted_to: amphorae that were admitted to this generation.
-    """
+    """Return the condition for admitted, or not admitted, amphorae."""
     if admitted_to is not None:
         return _TABLE.c.admitted_generation == admitted_to
     if not_admitted_to is not None:

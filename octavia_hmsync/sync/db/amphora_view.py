@@ -46,12 +46,7 @@ class View:
 
 
 def get_watched(engine):
-    """Return the amphorae whose heartbeats are to be recorded.
-
-    One statement, which reads only the replacements that run.
-
-    :returns: {amphora id: load balancer id}.
-    """
+    """Return {amphora id: load balancer id} whose heartbeats to record."""
     with engine.connect() as connection:
         return {row.id: row.load_balancer_id for row in connection.execute(
             sa.select(_AMPHORA.c.id, _AMPHORA.c.load_balancer_id)
@@ -64,10 +59,7 @@ def get_watched(engine):
 
 @api.retry
 def record(engine, view_id, load_balancer_id, heartbeat):
-    """Record a heartbeat once, unless it is implausibly long.
-
-    :param view_id: a new id, so that a retry does not record it twice.
-    """
+    """Record a heartbeat once, by a new view_id, unless it is too long."""
     listeners = json.dumps(sorted(heartbeat.listeners))
     members = json.dumps(dict(heartbeat.members))
     if len(listeners) + len(members) > _LONGEST:

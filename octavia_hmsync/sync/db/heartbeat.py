@@ -41,10 +41,7 @@ def get_heartbeats(engine, amphora_id=None, max_age=None, amphora_ids=None):
 
 
 def get_last_updates(engine):
-    """Return {amphora id: when it was last heard}, from Octavia's rows.
-
-    Without times that the failover guard wrote.
-    """
+    """Return {amphora id: when it was heard}, without the guard's times."""
     with engine.connect() as connection:
         rows = connection.execute(
             sa.select(_HEALTH.c.amphora_id, _HEALTH.c.last_update,

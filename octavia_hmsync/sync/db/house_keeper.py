@@ -46,10 +46,7 @@ def get_pinned(engine, max_age):
 
 
 def get_pins(engine):
-    """Return {pinned address: seconds since a housekeeper last confirmed it}.
-
-    Of all housekeepers that still have a row.
-    """
+    """Return {pinned address: seconds since a housekeeper confirmed it}."""
     with engine.connect() as connection:
         rows = connection.execute(
             sa.select(_TABLE, types.utcnow().label('now'))).all()

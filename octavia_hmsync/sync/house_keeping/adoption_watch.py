@@ -75,10 +75,7 @@ class AdoptionWatch:
             self._watch.watched_for(_key(row)), settings)) for row in heard]
 
     def _is_heard(self, key):
-        """Tell whether a health manager that is registered by now heard it.
-
-        A health manager listens before its first keepalive.
-        """
+        """Tell whether a health manager that is registered by now heard it."""
         heard_for = self._watch.heard_for(key)
         return (heard_for is not None and
                 heard_for >= 2 * self._conf.hmsync.keepalive_interval)

@@ -105,12 +105,7 @@ class Delegate:
         self._stopping.set()
 
     def are_at_work(self):
-        """Tell whether workers do what is due now.
-
-        To be called regularly.
-
-        :returns: False if the caller should do it.
-        """
+        """Tell, regularly asked, whether workers do what is due now."""
         due = self._count_untried()
         progress = self._progress.note(self._clock(), due)
         if self._progress.was_seen:

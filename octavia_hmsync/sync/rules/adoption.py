@@ -49,12 +49,7 @@ class Unknown:
 
 @dataclasses.dataclass(frozen=True)
 class Doubt:
-    """An amphora that may be using another list than its newest.
-
-    :param addresses: the list that its agent acknowledged last.
-    :param previous: the other lists that it may be using.
-    :param age: seconds since its agent acknowledged.
-    """
+    """An amphora that may use a previous list; age: since it acknowledged."""
 
     addresses: tuple[str, ...]
     previous: tuple[tuple[str, ...] | Unknown, ...]
@@ -210,10 +205,7 @@ def _is_shorter(period: float | None, length: int, interval: float) -> bool:
 
 
 def is_worth_noting(doubt: Doubt, address: str, interval: float) -> bool:
-    """Tell whether to note a heartbeat that proves nothing by itself.
-
-    :param doubt: of an amphora that has_had_time().
-    """
+    """Tell if a heartbeat that proves nothing by itself is worth noting."""
     if (address not in doubt.addresses or doubt.unknown or
             any(set(doubt.addresses) <= set(c) for c in doubt.others)):
         return True

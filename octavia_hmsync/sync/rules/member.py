@@ -63,10 +63,7 @@ class Member:
 
 
 def is_silent(keepalive_age: float, offline_after: float) -> bool:
-    """Tell whether a keepalive is too old for its process to be alive.
-
-    This is the only definition: all that read a keepalive ask here.
-    """
+    """Tell whether a keepalive is too old; this is the only definition."""
     return keepalive_age > offline_after
 
 

@@ -89,10 +89,7 @@ def get_able(uploaders: abc.Iterable[Uploader],
 
 def get_active(uploaders: abc.Iterable[Uploader],
                max_age: float) -> list[Uploader]:
-    """Return the uploaders that do the work.
-
-    The able ones; if there are none, all that are up.
-    """
+    """Return the able uploaders; if there are none, all that are up."""
     uploaders = list(uploaders)
     return (get_able(uploaders, max_age) or
             [u for u in uploaders if is_up(u, max_age)])

@@ -109,10 +109,7 @@ class Scout:
         return None
 
     def _are_many(self, failures):
-        """Tell whether so many amphorae failed that it is not by chance.
-
-        In a small fleet these are all amphorae.
-        """
+        """Tell whether too many failed for chance; in a small fleet, all."""
         return reach.is_systematic(failures) or 0 < failures and (
             failures >= amphora_repo.count(self._engine, 0).amphorae)
 
