@@ -59,8 +59,6 @@ def for_agents(addresses: abc.Iterable[str]) -> list[str]:
 
     IPv6 addresses get no brackets: these end the heartbeat sender of images
     from before Octavia 10.1.0, 11.0.1, 12.0.1 and 13.0.0.
-
-    :param addresses: well-formed addresses; their order is kept.
     """
     return [f'{ip}:{port}' for ip, port in map(parse_address, addresses)]
 
@@ -107,7 +105,6 @@ def check_advertised(ip_address: str, allowed_networks: abc.Iterable[str],
 
     :param allowed_networks: networks (CIDR) in which it must lie; empty
                              allows any.
-    :returns: the address in its normal form.
     :raises InvalidAddress: with what is wrong and what to do.
     :raises InvalidConfiguration: if an allowed network is not a network.
     """
@@ -146,7 +143,6 @@ def check_advertised(ip_address: str, allowed_networks: abc.Iterable[str],
 def check_heard(ip_address: str, bind_ip: str | IPAddress) -> str:
     """Check that heartbeats to an address of this host would be heard.
 
-    :returns: the address.
     :raises InvalidAddress: if a socket bound to bind_ip does not get what is
                             sent there.
     """

@@ -21,6 +21,7 @@ from oslo_config import cfg
 import requests
 
 from octavia_hmsync import compat
+from octavia_hmsync.compat import compute as compat_compute
 from octavia_hmsync.conf import network as network_conf
 from octavia_hmsync.conf import opts as groups
 from octavia_hmsync import exceptions
@@ -91,7 +92,6 @@ def connect(conf):
     ``[service_auth]``. It makes no request itself. Each request has
     ``[hmsync_network] api_timeout`` seconds and is made once.
 
-    :returns: an openstack.connection.Connection of the caller's own.
     :raises CloudUnavailable: if the credentials cannot be used as they are.
     """
     with reported(conf, 'read the credentials'):
@@ -103,6 +103,26 @@ def connect(conf):
             options['network_endpoint_override'] = (
                 conf.neutron.endpoint_override)
         return openstack.connection.Connection(session=session, **options)
+
+
+def connect_as_service(conf, service, section, service_type):
+    """Make a connection to Nova or Cinder like Octavia's, without a request.
+
+    Each request has ``[hmsync_network] api_timeout`` seconds and is made once.
+
+    :param section: the section of octavia.conf that is the service's own.
+    :raises CloudUnavailable: if the credentials cannot be used as they are.
+    """
+    own = conf[section]
+    options = {name: value for name, value in (
+        ('region_name', own.region_name),
+        (f'{service_type}_service_name', own.service_name),
+        (f'{service_type}_endpoint_override', own.endpoint),
+        ('interface', own.endpoint_type.removesuffix('URL'))) if value}
+    with reported(conf, 'read the credentials', service):
+        return openstack.connection.Connection(
+            session=make_session(conf, 'service_auth',
+                                 compat_compute.load_auth()), **options)
 
 
 @contextlib.contextmanager

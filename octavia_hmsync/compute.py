@@ -12,7 +12,6 @@ import datetime
 import re
 import typing
 
-import openstack.connection
 from openstack import exceptions as sdk_exc
 
 from octavia_hmsync import cloud
@@ -81,28 +80,8 @@ def connect(conf):
 
 
 def connect_to_nova(conf):
-    """Make a connection to Nova like Octavia's.
-
-    It makes no request itself. Each request has ``[hmsync_network]
-    api_timeout`` seconds and is made once.
-
-    :returns: an openstack.connection.Connection of the caller's own.
-    :raises CloudUnavailable: if the credentials cannot be used as they are.
-    """
-    options = {}
-    nova = conf.nova
-    for option, value in (
-            ('region_name', nova.region_name),
-            ('compute_service_name', nova.service_name),
-            ('compute_endpoint_override', nova.endpoint),
-            ('interface', nova.endpoint_type.removesuffix('URL'))):
-        if value:
-            options[option] = value
-    with cloud.reported(conf, 'read the credentials', NOVA):
-        return openstack.connection.Connection(
-            session=cloud.make_session(conf, 'service_auth',
-                                       compat_compute.load_auth()),
-            **options)
+    """Make a connection to Nova like Octavia's."""
+    return cloud.connect_as_service(conf, NOVA, 'nova', 'compute')
 
 
 class Nova:
@@ -116,7 +95,6 @@ class Nova:
         return cloud.reported(self._conf, action, NOVA)
 
     def get_status(self, compute_id):
-        """See Compute."""
         with self._reported(f'read the instance {compute_id}'):
             try:
                 return self._connection.compute.get_server(compute_id).status
@@ -141,7 +119,6 @@ class Nova:
                 amphora_id in (None, match[1])]
 
     def find(self, name):
-        """See Compute."""
         with self._reported(f'look for the instance {name}'):
             return [server.id for server in self._connection.compute.servers(
                 name=f'^{name}$') if server.name == name]
@@ -162,7 +139,6 @@ class Nova:
         return found
 
     def list_hosts(self):
-        """See Compute."""
         with self._reported('list the compute services'):
             return [Host(
                 service.host, service.availability_zone,
@@ -172,7 +148,6 @@ class Nova:
                     binary='nova-compute')]
 
     def delete(self, compute_id):
-        """See Compute."""
         with self._reported(f'delete the instance {compute_id}'):
             self._connection.compute.delete_server(compute_id,
                                                    ignore_missing=True)
@@ -197,7 +172,6 @@ class Driver:
         return _Reported(self._name, action)
 
     def get_status(self, compute_id):
-        """See Compute."""
         with self._reported(f'tell of the instance {compute_id}'):
             try:
                 found, _fault = self._driver.get_amphora(compute_id)
@@ -231,7 +205,6 @@ class Driver:
             return method()
 
     def delete(self, compute_id):
-        """See Compute."""
         with self._reported(f'delete the instance {compute_id}'):
             self._driver.delete(compute_id)
 

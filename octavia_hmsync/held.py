@@ -37,7 +37,6 @@ def _make_lost(_key: str) -> Exception:
 class Held:
     """A claim on one row.
 
-    :param owner: an id that no other claim has.
     :param is_deletion: whether its owner deletes what the row is for.
     :param renewed_at: by the clock of the Claims.
     """

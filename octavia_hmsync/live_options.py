@@ -18,7 +18,6 @@ class LiveOptions:
     It uses overrides, which take effect at once: oslo.config would keep a
     value of a configuration source for good.
 
-    :param name: what it follows, for the log.
     :raises DatabaseUnavailable: if the database URL cannot be used.
     """
 

@@ -87,7 +87,6 @@ def note_problem(what: abc.Hashable, problem: str | None) -> None:
     It is logged once, and once that all works again. Call it outside of
     except blocks: oslo.log would log the exception once more.
 
-    :param what: stands for the part.
     :param problem: a line of text; None if there is none now.
     """
     _PROBLEMS.change(what, problem)
@@ -116,7 +115,6 @@ class PeriodicThread:
     since the epoch by this controller's clock, 0.0 for never; .failures is
     the number of failed calls.
 
-    :param name: what it does, for the log.
     :param interval: seconds between the end of a call and the next.
     """
 

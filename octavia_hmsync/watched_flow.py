@@ -14,7 +14,6 @@ class Watch:
     If the function raises, no other task begins, and none is reverted.
     TaskFlow ignores exceptions of listeners, so finish() raises it.
 
-    :param engine: the engine, loaded and not yet run.
     :param check: called with the name of the task and its result.
     :param ends: TaskFlow's states of an ended task.
     """

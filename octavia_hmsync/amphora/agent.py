@@ -41,7 +41,6 @@ class Subnet:
 class VipInterface:
     """The interface of an amphora that carries its VIPs.
 
-    :param mac: of its port.
     :param vrrp_ip: its own address, beside the VIPs of the load balancer.
     :param vips: (address, Subnet) pairs, the load balancer's own VIP first.
     :param fixed_ips: (address, Subnet) pairs of all addresses of its port,

@@ -152,7 +152,6 @@ class RestAgentClient:
         self._tls = create_context(conf)
 
     async def upload(self, upload):
-        """Upload one configuration."""
         try:
             ipaddress.ip_address(upload.lb_network_ip)
         except ValueError:
@@ -177,7 +176,6 @@ class RestAgentClient:
         :param timeout: seconds for all of it; ``[hmsync] upload_timeout`` if
                         None.
         :param kept: how many bytes of the answer to wait for.
-        :returns: status and the beginning of the body, as text.
         :raises AgentUnreachable: if no agent answers in time.
         """
         where = self._where(lb_network_ip)
@@ -242,10 +240,7 @@ def get_host(lb_network_ip, interface):
 
 
 def does_anybody_answer(conf, lb_network_ips):
-    """Tell whether one of some agents can be reached.
-
-    It opens a TLS connection without a request, which changes nothing.
-    """
+    """Tell whether an agent can be reached, by a TLS connection alone."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

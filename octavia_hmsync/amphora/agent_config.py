@@ -43,7 +43,6 @@ def topology_for(topology, role, conf):
     amphora whose load balancer has no flavor. An agent does not start with
     ACTIVE_ACTIVE.
 
-    :param topology: topology of its load balancer, None if it has none.
     :returns: SINGLE or ACTIVE_STANDBY.
     """
     if (role == compat.ROLE_IN_CLUSTER or
@@ -92,7 +91,6 @@ class AgentConfigRenderer:
 
         It contains the heartbeat key: never log or store it.
 
-        :param topology: SINGLE or ACTIVE_STANDBY.
         :param addresses: its controller_ip_port_list, not empty.
         :raises ValueError: if the list is empty; the amphora would fall
                             silent.

@@ -25,7 +25,6 @@ def get_haproxy_versions(conf, amphorae):
     It asks as many at once as there may be uploads, each for as long as an
     upload may take. Only agents for Octavia's REST driver can be asked.
 
-    :param amphorae: a list of (amphora id, lb_network_ip or None).
     :returns: {amphora id: version}, without amphorae that did not answer.
     :raises InvalidConfiguration: if the certificates that octavia.conf names
                                   cannot be used.

@@ -43,7 +43,6 @@ def read(message: abc.Mapping) -> Heartbeat:
     A member of a pool that several listeners use is reported once for each;
     its worst status counts.
 
-    :param message: a dict; see Octavia's heartbeat_udp.
     :raises KeyError, TypeError, AttributeError: if it is no heartbeat.
     """
     listeners = message['listeners']

@@ -8,12 +8,7 @@ from octavia_hmsync import compat
 
 
 def find_served(is_enabled: bool, enabled: Mapping[str, bool]) -> list[str]:
-    """Return the listeners that amphorae must serve.
-
-    Octavia renders no listener of a load balancer that is disabled.
-
-    :returns: ids, sorted.
-    """
+    """Return sorted listeners to serve; none if the balancer is disabled."""
     return sorted(listener_id for listener_id, itself in enabled.items()
                   if is_enabled and itself)
 

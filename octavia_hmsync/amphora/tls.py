@@ -41,11 +41,9 @@ async def exchange(host: str, port: int, context: ssl.SSLContext,
                    trace: Trace | None = None) -> None:
     """Send a request, and read the answer.
 
-    :param server_name: the name that the certificate must have.
     :param request: bytes; sent in one write.
     :param reader: gets the answer as it arrives, or the part that arrived
                    before the connection ended.
-    :param trace: records how far it came, even if it fails.
     :raises OSError: (ssl.SSLError is one) if no connection could be made, or
                      it broke before any answer.
     :raises StrangeAnswer: if the other side sends what no agent does.

@@ -35,7 +35,6 @@ class Client(typing.Protocol):
 class Uploader:
     """An event loop in its own thread, with limits on its uploads.
 
-    :param concurrency: uploads in flight at once, at most.
     :param get_rate: called without arguments before each upload; returns how
                      many begin per second, at most; 0 for no limit.
     :param on_ended: called with (Answer, duration in seconds) for each

@@ -2,6 +2,7 @@
 
 """What all commands share: configuration, database and errors."""
 
+import traceback
 import typing
 
 from oslo_config import cfg
@@ -193,10 +194,7 @@ def format_time(value):
 
 
 class ListCommand(DatabaseMixin, plain.Lister):
-    """A list: its last columns with --long only, and by page.
-
-    A command has read(). The first column tells rows apart.
-    """
+    """A list, by page; its last columns with --long only. It has read()."""
 
     COLUMNS: tuple[str, ...]
     LONG_COLUMNS: tuple[str, ...] = ()
@@ -230,6 +228,25 @@ class ListCommand(DatabaseMixin, plain.Lister):
     def read(self, conf, engine, parsed_args):
         """Return a list of rows with all columns, LONG_COLUMNS, too."""
         raise NotImplementedError
+
+
+class Checks(DatabaseMixin):
+    """Checks: the exit code is their worst result, as of oslo.upgradecheck."""
+
+    _FAILURE = 2
+    _code = 0
+
+    def run(self, parsed_args):
+        """Run the checks; if they cannot run, that is a failure, too."""
+        try:
+            return super().run(parsed_args) or int(self._code)
+        except BrokenPipeError:
+            raise
+        except Exception as e:
+            if self.app.options.debug:
+                traceback.print_exc(file=self.app.stderr)
+            self.app.stderr.write(f'{e}\n')
+            return self._FAILURE
 
 
 class Change(DatabaseMixin):
@@ -274,7 +291,6 @@ class Change(DatabaseMixin):
         return super().run(parsed_args)
 
     def say(self, text):
-        """Write a line."""
         self.app.stdout.write(f'{text}\n')
 
     def wait(self, parsed_args, look, goes_on):

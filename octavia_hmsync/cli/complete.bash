@@ -90,7 +90,7 @@ _octavia_hmsync()
   cmds_network_port_unplug='-h --help --dry-run --reason'
   cmds_network_show='-h --help -f --format -c --column --noindent --variable --prefix --max-width --fit-width --print-empty'
   cmds_order='list'
-  cmds_order_list='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --limit --marker --long'
+  cmds_order_list='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --long --limit --marker'
   cmds_sync='pause resume retry run status watch'
   cmds_sync_pause='-h --help --dry-run --reason --wait --timeout --for'
   cmds_sync_resume='-h --help --dry-run --reason --wait --timeout'

@@ -19,11 +19,9 @@ class List(columns.FormattableColumn):
     separator = ', '
 
     def human_readable(self):
-        """Return it as text."""
         return self.separator.join(map(str, self._value))
 
     def machine_readable(self):
-        """Return it for JSON and YAML."""
         return list(self._value)
 
 
@@ -41,7 +39,6 @@ class Objects(Lines):
         self._describe = describe
 
     def human_readable(self):
-        """Return it as text."""
         return self.separator.join(map(self._describe, self._value))
 
 
@@ -56,12 +53,10 @@ class ValueFormatter(value.ValueFormatter):
     """cliff's formatter, but without Python's notation of lists."""
 
     def emit_list(self, column_names, data, stdout, parsed_args):
-        """Write some objects."""
         super().emit_list(column_names, map(_to_text, data), stdout,
                           parsed_args)
 
     def emit_one(self, column_names, data, stdout, parsed_args):
-        """Write the object."""
         super().emit_one(column_names, _to_text(data), stdout, parsed_args)
 
 
@@ -69,7 +64,6 @@ class ListCSVFormatter(commaseparated.CSVLister):
     """The same for cliff's CSV formatter of lists."""
 
     def emit_list(self, column_names, data, stdout, parsed_args):
-        """Write some objects."""
         super().emit_list(column_names, map(_to_text, data), stdout,
                           parsed_args)
 
@@ -78,7 +72,6 @@ class ShellFormatter(shell.ShellFormatter):
     """The same for cliff's shell formatter."""
 
     def emit_one(self, column_names, data, stdout, parsed_args):
-        """Write the object."""
         super().emit_one(column_names, _to_text(data), stdout, parsed_args)
 
 
@@ -106,7 +99,6 @@ class TableFormatter(table.TableFormatter):
             table.max_width[last] = max(self._NARROWEST, width - too_much)
 
     def emit_one(self, column_names, data, stdout, parsed_args):
-        """Write the object."""
         if not parsed_args.fit_width and parsed_args.max_width < 1:
             parsed_args.max_width = _get_width()
         super().emit_one(column_names, data, stdout, parsed_args)
@@ -123,7 +115,6 @@ class ShowCSVFormatter(base.SingleFormatter):
         """Add no arguments."""
 
     def emit_one(self, column_names, data, stdout, parsed_args):
-        """Write the object."""
         writer = csv.writer(stdout, lineterminator='\n')
         writer.writerow(column_names)
         writer.writerow(_to_text(data))

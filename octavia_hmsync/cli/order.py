@@ -6,12 +6,8 @@ from octavia_hmsync.cli import base
 from octavia_hmsync.db import order as order_repo
 from octavia_hmsync import exceptions
 
-_COLUMNS = ('created_at', 'user', 'host', 'state', 'command')
-_LONG_COLUMNS = ('id', 'arguments', 'reason', 'error', 'os_user', 'sudo_user',
-                 'finished_at')
 
-
-class ListOrders(base.DatabaseMixin, base.Lister):
+class ListOrders(base.ListCommand):
     """List what operators ordered, the newest first.
 
     An order is a run of a command that changes something, dry runs aside.
@@ -20,13 +16,10 @@ class ListOrders(base.DatabaseMixin, base.Lister):
     or could not do all.
     """
 
-    COLUMNS = _COLUMNS
-
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        base.add_paging(parser, '<order-id>')
-        base.add_long(parser, _LONG_COLUMNS)
-        return parser
+    COLUMNS = ('created_at', 'user', 'host', 'state', 'command')
+    LONG_COLUMNS = ('id', 'arguments', 'reason', 'error', 'os_user',
+                    'sudo_user', 'finished_at')
+    METAVAR = '<order-id>'
 
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
@@ -35,12 +28,8 @@ class ListOrders(base.DatabaseMixin, base.Lister):
             raise exceptions.NotPossible(
                 f'There is no order {marker} to go on from: give --marker '
                 f'the last id of the page before, or begin anew without.')
-        rows = [(base.format_time(o.created_at), o.sudo_user or o.os_user,
-                 o.host, o.state, o.command, o.id, o.arguments, o.reason,
-                 o.error, o.os_user, o.sudo_user,
-                 base.format_time(o.finished_at))
-                for o in order_repo.get_page(engine, marker,
-                                             parsed_args.limit)]
-        if base.is_long(parsed_args, _LONG_COLUMNS):
-            return (*_COLUMNS, *_LONG_COLUMNS), rows
-        return _COLUMNS, [row[:len(_COLUMNS)] for row in rows]
+        return self.choose(parsed_args, [
+            (base.format_time(o.created_at), o.sudo_user or o.os_user,
+             o.host, o.state, o.command, o.id, o.arguments, o.reason,
+             o.error, o.os_user, o.sudo_user, base.format_time(o.finished_at))
+            for o in order_repo.get_page(engine, marker, parsed_args.limit)])

@@ -117,8 +117,6 @@ def find_problems_of_build_flow():
     """Compare the flow that builds an amphora with what the plugin expects.
 
     It loads the drivers of octavia.conf, but makes no request.
-
-    :returns: a list of problems, in words.
     """
     flow = _make_flow(SINGLE_ROLE)
     missing = flow.requires - _STORED
@@ -136,7 +134,6 @@ def make_build_flow(load_balancer, role):
     In either topology the amphora boots as one of a pair, because the agent
     then leaves the VIP to keepalived.
 
-    :param role: the role of the amphora that it replaces.
     :returns: (flow, its store).
     """
     from octavia.api.drivers import utils as provider_utils

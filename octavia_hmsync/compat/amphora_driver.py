@@ -40,8 +40,6 @@ _NOBODY = '00000000-0000-0000-0000-000000000000'
 class Request:
     """A request to an agent.
 
-    :param method: of HTTP.
-    :param path: below the version of the API.
     :param body: text; it may be a secret.
     :param unless_same: whether to ask the agent first what it has, as an MD5.
     """
@@ -128,10 +126,7 @@ class _Secrets:
 
 
 class Planner:
-    """Finds what Octavia's driver would ask of agents, without asking.
-
-    It does fetch secrets, each of them once.
-    """
+    """Finds what Octavia's driver would ask agents; it fetches secrets."""
 
     def __init__(self):
         self._driver = StockDriver()
@@ -167,8 +162,6 @@ class Planner:
     def plan(self, function, *args, facts=ANY):
         """Return the requests of a call of Octavia's driver.
 
-        :param function: the name of a method of the driver.
-        :param facts: the answers of the agents.
         :returns: {id of an amphora: [Request]}
         :raises Exception: any error of that method.
         """

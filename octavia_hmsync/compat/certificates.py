@@ -16,7 +16,6 @@ def load_manager(name):
 def fetch_certificate(manager, project_id, ref):
     """Fetch a certificate with its key, to see whether that works.
 
-    :param manager: see load_manager().
     :param ref: reference to it; no consumer is registered for it.
     :raises Exception: any error of the manager.
     """

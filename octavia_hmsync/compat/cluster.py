@@ -42,7 +42,6 @@ def make_server(topic, endpoint):
 
 
 def make_target(namespace, version):
-    """Return the target of an endpoint."""
     return oslo_messaging.Target(namespace=namespace, version=version)
 
 
@@ -160,12 +159,7 @@ def get_mac(base_port):
 
 
 def join_load_balancer(amphora_id, load_balancer_id, vip, base_port):
-    """Assign an amphora to a load balancer.
-
-    :param amphora_id: an amphora without an instance yet.
-    :param vip: as given by the task that allocated it.
-    :param base_port: as given by the task that made its port.
-    """
+    """Assign an amphora without an instance to a load balancer."""
     session = db_api.get_session()
     with session.begin():
         repositories.AmphoraRepository().update(

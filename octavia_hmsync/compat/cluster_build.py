@@ -31,10 +31,8 @@ def make_boot_flow(name, create, after_port):
     amphorae. It must have its load balancer before it boots, because health
     managers delete instances that send heartbeats without one.
 
-    :param name: a prefix of the names of all tasks.
     :param create: the task that makes its row; provides AMPHORA_ID.
     :param after_port: the task that permits the boot; gets BASE_PORT, too.
-    :returns: a flow, whose store make_boot_store() returns.
     """
     from octavia.controller.worker.v2.flows import amphora_flows
     from octavia.controller.worker.v2.tasks import amphora_driver_tasks
@@ -120,8 +118,6 @@ def make_plug_flow(name):
     """Make the flow that plugs an amphora into its members' networks.
 
     The caller has to hold the lock of the load balancer.
-
-    :returns: a flow, whose store make_plug_store() returns.
     """
     from octavia.controller.worker.v2.tasks import amphora_driver_tasks
     from octavia.controller.worker.v2.tasks import network_tasks

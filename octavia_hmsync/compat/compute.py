@@ -19,7 +19,6 @@ NotFound = octavia_except.NotFound
 def load_driver(name):
     """Load a compute driver.
 
-    :param name: an entry point of ``octavia.compute.drivers``.
     :returns: an object with ``get_amphora(compute_id)``, which returns an
               amphora with the instance's status, and a fault;
               ``attach_network_or_port(compute_id, port_id=...)``, which does

@@ -26,12 +26,7 @@ _DEPTH = 15
 
 
 def find_message():
-    """Return the message for which a statistics driver is called.
-
-    To be called within update_stats() of the driver.
-
-    :returns: a dict, None if it is not found.
-    """
+    """Return the message for which update_stats() is being called."""
     frame = inspect.currentframe()
     try:
         for _ in range(_DEPTH):

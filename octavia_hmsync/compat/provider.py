@@ -104,7 +104,6 @@ def get_subnets_with_gateway(network_driver, network_id):
 def find_refusal(error):
     """Tell why Neutron refused to make a port, if the request is to blame.
 
-    :param error: a DriverError of create_vip_port().
     :returns: Neutron's text with a status of 400 to 499; None for other
               statuses, or without an answer.
     """

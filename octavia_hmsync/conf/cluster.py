@@ -254,7 +254,6 @@ def parse_distributors(texts: list[str]) -> tuple[Distributor, ...]:
     """Read the option ``distributors``.
 
     :param texts: URLs or NAME=URL, see its help.
-    :returns: in the same order.
     :raises InvalidConfiguration: naming the text that cannot be used.
     """
     found: list[Distributor] = []
@@ -299,7 +298,6 @@ def _parse_distributor(text: str) -> Distributor:
 
 
 def make_url(host: str, port: int | None = None) -> str:
-    """Return the URL of a distributor."""
     shown = f'[{host}]' if ':' in host else host
     return f'https://{shown}:{port or DISTRIBUTOR_PORT}'
 

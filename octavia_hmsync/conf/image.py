@@ -63,12 +63,6 @@ _replace_opts = [
                     'replaces the amphorae of at once. A larger value is '
                     'faster when an operator asks for many; each has a '
                     'thread, and builds an instance.'),
-    cfg.IntOpt('agent_timeout', default=30, min=1, max=600,
-               advanced=True, mutable=True,
-               help='Seconds for each request to the agent of an amphora '
-                    'that is replaced, or that replaces one. A smaller value '
-                    'gives one up sooner that hangs; an agent that starts '
-                    'haproxy with many listeners takes some seconds.'),
     cfg.IntOpt('proof_timeout', default=120, min=10,
                advanced=True, mutable=True,
                help='Seconds in which a new amphora must be shown to '

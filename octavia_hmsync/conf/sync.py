@@ -172,9 +172,10 @@ _upload_opts = [
                advanced=True, mutable=True,
                help='Seconds before an amphora whose upload failed is tried '
                     'again; doubled for each further attempt, up to 60 times '
-                    'as long, with up to a quarter of jitter. A smaller value catches up sooner '
-                    'an amphora that comes back, and tries dead ones more '
-                    'often, each of which takes upload_timeout.'),
+                    'as long, with up to a quarter of jitter. A smaller '
+                    'value catches up sooner an amphora that comes back, and '
+                    'tries dead ones more often, each of which takes '
+                    'upload_timeout.'),
 ]
 
 _rollout_opts = [

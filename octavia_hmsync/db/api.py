@@ -44,7 +44,6 @@ def create_engine(conf, connections=15, patience=10):
     ``[database] mysql_wsrep_sync_wait`` says otherwise.
 
     :param conf: with oslo.db's options.
-    :param connections: most connections at once.
     :param patience: seconds to wait for a free connection.
     :raises DatabaseUnavailable: if the URL cannot be used.
     """

@@ -28,7 +28,6 @@ def is_free(table: sa.Table) -> Any:
 class Claims:
     """The claims of one table.
 
-    :param key: the column that a row is found by.
     :param conditions: what must hold as long as a row is claimed.
     :param made: a column that is NULL until what the row is for is made; a
                  claim adds the row, and a release deletes it again. None if

@@ -86,10 +86,7 @@ class LeftAddress(Base):
 
 
 class Turn(Base):
-    """Always empty: transactions that must not overlap write and delete a row.
-
-    See the repository turn.
-    """
+    """Always empty: the table of ``db.turn``."""
 
     __tablename__ = 'hmsync_turn'
     __table_args__ = ({'mysql_engine': 'InnoDB'},)
@@ -196,10 +193,7 @@ class Amphora(Base):
 
 
 class PreviousList(Base):
-    """A list that an amphora may be using instead of its newest.
-
-    Rows go when the amphora is seen to use its newest list.
-    """
+    """A list that an amphora may be using until it uses its newest."""
 
     __tablename__ = 'hmsync_previous_list'
     __table_args__ = ({'mysql_engine': 'InnoDB'},)
@@ -213,10 +207,7 @@ class PreviousList(Base):
 
 
 class Uploader(Base):
-    """A service that uploads, on one controller, and what it reaches.
-
-    See sync.rules.reach.
-    """
+    """A service that uploads, on one controller; see sync.rules.reach."""
 
     __tablename__ = 'hmsync_uploader'
     __table_args__ = ({'mysql_engine': 'InnoDB'},)

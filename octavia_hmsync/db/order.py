@@ -29,12 +29,7 @@ FAILED = 'FAILED'
 
 @dataclasses.dataclass(frozen=True)
 class New:
-    """An order to record.
-
-    :param command: its words: 'image rollout start'.
-    :param arguments: the others, as a shell takes them.
-    :param sudo_user: the user that called sudo for that, or None.
-    """
+    """An order to record; command is its words: 'image rollout start'."""
 
     id: str
     command: str

@@ -19,8 +19,6 @@ def storable(text, length=1000):
 
     Agents and operators may send any text. One character that MySQL rejects
     would fail the whole transaction, and the text must be safe for a terminal.
-
-    :param length: characters that are kept.
     """
     return ''.join(c if c.isascii() and c.isprintable() else '?'
                    for c in text)[:length]

@@ -84,10 +84,7 @@ def find(cause: Cause, load_balancer: outdated.LoadBalancer,
 
 def is_selected(cause: Cause, amphora: outdated.Amphora,
                 place: Place) -> bool:
-    """Tell whether an amphora is at the place that amphorae leave.
-
-    It is so of none for the image, which the proof looks at.
-    """
+    """Tell whether it is at the place that amphorae leave; no for IMAGE."""
     match cause.kind:
         case Kind.HOST | Kind.NETWORK:
             return amphora.compute_id in place.compute_ids

@@ -77,9 +77,7 @@ class Figures:
                     phases.has_lock(kind.phase)))]
 
     def _rollout(self):
-        rollout = rollout_repo.get_active(self._engine)
-        if rollout is None:
-            rollout = next(iter(rollout_repo.get_all(self._engine, 1)), None)
+        rollout = rollout_repo.get_last(self._engine)
         counts = {} if rollout is None else replace_repo.count_states(
             self._engine, [rollout.id])[rollout.id]
         return [

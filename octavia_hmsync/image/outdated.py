@@ -21,12 +21,9 @@ class Amphora:
 
     :param status: ALLOCATED, ERROR, BOOTING, ...
     :param role: MASTER, BACKUP, STANDALONE; None while it has none.
-    :param image_id: the image that it booted from; None if unknown.
-    :param lb_network_ip: address of its agent; None while it has none.
     :param is_busy: whether a failover of it has begun, or has failed.
     :param compute_id: its instance; this and what follows is None if it is
                        not known or was not read.
-    :param certificate_ends_at: when its certificate ends, UTC.
     """
 
     id: str
@@ -47,7 +44,6 @@ class LoadBalancer:
 
     :param provider: None if it is older than other providers.
     :param topology: None if Octavia did not store it.
-    :param server_group_id: of its instances; None without one.
     :param tag: of the image for its next amphora; None if its flavor cannot
                 be read.
     :param changed_at: Octavia's last change, UTC, by Octavia's clock.
@@ -116,10 +112,7 @@ class Blocked(enum.StrEnum):
 
 
 def get_allocated(load_balancer: LoadBalancer) -> list[Amphora]:
-    """Return the amphorae that can be replaced.
-
-    An amphora in ERROR or in the making is another matter.
-    """
+    """Return what can be replaced: neither in ERROR nor in the making."""
     return [amphora for amphora in load_balancer.amphorae
             if amphora.status == compat.AMPHORA_ALLOCATED]
 

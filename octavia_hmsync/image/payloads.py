@@ -59,12 +59,7 @@ class ImageRolloutDone(_ImageRollout):
 
 @payloads.event('image_replacement.started')
 class ImageReplacementStarted(payloads.Payload):
-    """A housekeeper begins to replace the amphorae of a load balancer.
-
-    :param replacement_id: id of this attempt.
-    :param rollout_id: its rollout, None if an operator asked for this
-                       replacement alone.
-    """
+    """A housekeeper begins a replacement, of a rollout or ordered alone."""
 
     replacement_id: str
     rollout_id: str | None

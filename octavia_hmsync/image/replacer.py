@@ -104,7 +104,6 @@ class Route:
 class Replacer:
     """Takes up replacements, in a thread for each load balancer.
 
-    :param wake: called without arguments when a replacement has ended.
     :param ways: by topology, the class that carries out a replacement
                  whatever its mode is, as attempt.Attempt.
     """

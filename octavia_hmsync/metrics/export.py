@@ -16,7 +16,6 @@ class Export:
 
     Does nothing while the address is not set.
 
-    :param option: name of the option in ``[hmsync]`` with the address.
     :param read: called without arguments, returns a list of metrics from the
                  database.
     """

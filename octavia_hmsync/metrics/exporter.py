@@ -44,7 +44,6 @@ class Exporter:
     If the port is in use, it tries again, as the previous process may still
     have the port after a restart.
 
-    :param option: name of the option in ``[hmsync]``, for the log.
     :param address: its value, IPV4:PORT or [IPV6]:PORT; empty for none.
     :param registry: a prometheus_client.CollectorRegistry; None if there is
                      nothing to measure: then a scrape fails.
@@ -77,7 +76,6 @@ class Exporter:
         return True
 
     def stop(self, timeout):
-        """Serve no more."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(timeout)

@@ -105,7 +105,6 @@ class HouseKeepingInstruments(Instruments):
             registry=self.registry)
 
     def on_upload_ended(self, answer, seconds):
-        """Count an upload."""
         self._uploads_of[answer.result].observe(seconds)
 
     def on_decision(self, decision):

@@ -20,10 +20,8 @@ _FAILURES = 2
 class _Change:
     """A change that was made, or may have been made without an answer.
 
-    :param what: the change, in words.
     :param undo: called without arguments; returns whether there was anything
                  to undo.
-    :param inside: id of the resource that contains it, if any.
     :param made_id: id of what was made, if an answer gave it.
     """
 
@@ -55,12 +53,8 @@ class Changes:
     def make(self, what, create, delete, find, inside=None):
         """Make something that Neutron gives an id.
 
-        :param what: description: 'network net1'.
-        :param create: called without arguments, returns the SDK resource.
-        :param delete: called with an id to take it back.
         :param find: called without arguments if no answer came; returns the
                      SDK resources that this call may have made.
-        :param inside: id of the resource that contains it, if any.
         :returns: what create() returns; None in a dry run.
         :raises CloudRefused: if Neutron says no.
         :raises CloudUnavailable: if it does not answer.

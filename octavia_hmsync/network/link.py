@@ -50,7 +50,6 @@ def configure(name, addresses):
 
     Repeating it does no harm. Link-local addresses are left alone.
 
-    :param addresses: ipaddress interfaces (address and prefix length).
     :returns: True if anything was changed.
     :raises InterfaceUnavailable: with the reason.
     """

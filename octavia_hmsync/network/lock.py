@@ -34,7 +34,6 @@ def hold(conf, engine):
 
     Waits for another owner, until the claim of a dead one has lapsed.
 
-    :returns: a context manager; it gives a held.Held.
     :raises NotPossible: if another process goes on working.
     """
     claims = make_claims(conf, engine)

@@ -24,12 +24,7 @@ _FEWEST_ADDRESSES = 8
 
 @dataclasses.dataclass
 class Result:
-    """What a call found and did.
-
-    :param ids: {role: id}; without parts that a dry run would make.
-    :param changes: what it did, or would do, a list of lines.
-    :param notes: what an operator should look at, a list of lines.
-    """
+    """What a call found and did; ids: without what a dry run would make."""
 
     ids: dict
     changes: list

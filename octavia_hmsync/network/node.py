@@ -50,7 +50,6 @@ class Node:
 
         It may be repeated, and repairs differences.
 
-        :param timeout: seconds to wait until Neutron shows it as ACTIVE.
         :returns: (a NodePort, None in a dry run if it is not there; what was
                   changed, a list of lines for people).
         :raises HMSyncException: with the reason. A port that this call

@@ -33,14 +33,10 @@ class Interface:
     """An interface in Open vSwitch.
 
     :param kind: its type; internal if it is a port of the node itself.
-    :param port_id: id of the Neutron port, None if it names none.
     :param owner: the health manager host that it was plugged for, None if
                   octavia-hmsync did not plug it.
-    :param mac: MAC address, None if it does not exist in the kernel.
-    :param mtu: MTU in bytes, None if it does not exist in the kernel.
     :param ofport: its OpenFlow port; None before ovs-vswitchd has looked at
                    it, -1 if ovs-vswitchd could not make it.
-    :param error: why it could not.
     """
 
     bridge: str
@@ -56,7 +52,6 @@ class Interface:
 class Vswitch:
     """The Open vSwitch of this node; VswitchUnavailable has the reason.
 
-    :param bridge: the integration bridge.
     :param connection: where ovsdb-server listens, in the notation of ovs-vsctl
                        (unix:/run/openvswitch/db.sock); None for the default.
     """

@@ -40,7 +40,6 @@ class NodePort:
                          to every port, are left out, since not all amphorae
                          can send there.
     :param status: ACTIVE, DOWN or BUILD.
-    :param is_enabled: its admin_state_up.
     :param binding_host: the node that it is bound to, '' if to none.
     :param vif_type: how; binding_failed if Neutron could not.
     """
@@ -169,13 +168,7 @@ class NodePorts(cloud.NeutronClient):
         return self._to_port(found[0]) if found else None
 
     def create(self, host, binding_host, mac=None, ip_addresses=()):
-        """Make the port of a node.
-
-        :param binding_host: the name of the node in Neutron's agents.
-        :param mac: the MAC address that it had, if it is known.
-        :param ip_addresses: the addresses that it had; it gets others if
-                             they are taken.
-        """
+        """Make a node's port, with other addresses if its own are taken."""
         name = get_name(host)
         values = {
             'name': name, 'network_id': self._ids.network_id,

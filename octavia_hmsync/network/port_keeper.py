@@ -21,13 +21,7 @@ _CALLS = 10
 
 @dataclasses.dataclass(frozen=True)
 class Ensured:
-    """What ensure() found or made.
-
-    :param port: a NodePort; None in a dry run, if it is not there.
-    :param changes: what was changed, or would be: lines for people.
-    :param is_new: whether this call made it at a new address, which no
-                   amphora uses yet.
-    """
+    """What ensure() found or made; is_new: no amphora uses it yet."""
 
     port: node_port.NodePort | None
     changes: tuple
@@ -61,7 +55,6 @@ class PortKeeper:
                dry_run=False, is_known=False):
         """Make the port of a node, or repair it.
 
-        :param mac: the MAC address of its interface, if it is known.
         :param ip_addresses: the addresses of its interface. A lost port is
                              made again with these.
         :param is_known: only if the database has it.

@@ -98,7 +98,6 @@ class Look:
                 updates its id.
     :param changes: a changes.Changes; repairs make their changes through it,
                     so that they are logged and counted.
-    :param notes: lines for the operator, which repairs add to.
     """
 
     conf: cfg.ConfigOpts

@@ -34,10 +34,8 @@ _OWN_PORTS = ('network:dhcp', 'network:distributed')
 class Removed:
     """What became of one part.
 
-    :param title: kind and name of the part.
     :param outcome: DELETED; RELEASED, if it was there before octavia-hmsync;
                     ORPHANED, if it is still in use.
-    :param users: what uses it, a list of words.
     """
 
     title: str

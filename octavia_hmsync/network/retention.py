@@ -20,12 +20,7 @@ _PLUGGED_AGAIN = 300
 
 @dataclasses.dataclass(frozen=True)
 class UsedLists:
-    """The lists that an amphora may be using.
-
-    :param addresses: the list that its agent acknowledged last, or None.
-    :param others: the lists that it may be using instead, or may still get.
-    :param is_unknown: whether it may be using any other list.
-    """
+    """The lists that an amphora uses, or may use, or may still get."""
 
     addresses: tuple[str, ...] | None
     others: tuple[tuple[str, ...], ...] = ()

@@ -108,8 +108,6 @@ class Rules:
     def ensure(self, part, group, ip_version, remote):
         """Make the rules that a group lacks, and report those of others.
 
-        :param group: its SDK resource, None in a dry run that would make it.
-        :param remote: the SDK resource of the other group, or None.
         :raises CloudRefused: if Neutron says no.
         :raises CloudUnavailable: if it does not answer.
         """

@@ -72,7 +72,6 @@ class Broker:
                 _describe(self._complaints.failure))
 
     def close(self):
-        """Close the connections."""
         for name in _FAILURE_LOGGERS + _ATTEMPT_LOGGERS:
             logging.getLogger(name).removeFilter(self._complaints)
         self._transport.cleanup()

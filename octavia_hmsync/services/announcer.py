@@ -39,7 +39,6 @@ class Announcer:
         self._notifier = notifier
 
     def run_once(self):
-        """Look once."""
         news_repo.forget(self._engine, NEWS_FOR)
         if not self._notifier.is_on:
             return

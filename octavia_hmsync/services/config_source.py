@@ -92,8 +92,6 @@ class HMSyncConfigurationSource(sources.ConfigurationSource):
 
     With ``[hmsync_network] supply_options`` it also supplies the network and
     the security group of new amphorae.
-
-    :param lifecycle: the Lifecycle of this service, or None.
     """
 
     def __init__(self, lifecycle):

@@ -78,7 +78,6 @@ class HealthManagerExtension:
             daemon=True)
 
     def start(self):
-        """Start the threads."""
         for thread in self._threads:
             thread.start()
         self._watch.start()

@@ -135,7 +135,6 @@ class HouseKeepingExtension:
             {compat.TOPOLOGY_ACTIVE_ACTIVE: image_replacement.Ordered})
 
     def start(self):
-        """Start the threads."""
         for thread in self._threads:
             thread.start()
         self._export.start()

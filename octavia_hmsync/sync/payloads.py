@@ -111,10 +111,8 @@ class GenerationCompleted(Payload):
 class GenerationRolledBack(Payload):
     """A list was withdrawn.
 
-    :param number: of the generation that was withdrawn.
     :param replaced_by: number of the generation that was published in its
                         place, None if there was no good list.
-    :param suspect_ip_port_list: the addresses under suspicion.
     """
 
     number: int
@@ -186,8 +184,6 @@ class OrderGiven(Payload):
 
     :param command: its words.
     :param arguments: the others, as a shell takes them.
-    :param os_user: who ran it.
-    :param sudo_user: who called sudo for that, or None.
     :param state: GIVEN, DONE or FAILED.
     """
 

@@ -26,6 +26,7 @@ from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import amphora_page as page_repo
 from octavia_hmsync.sync.db import attempt as attempt_repo
 from octavia_hmsync.sync.db import claim as claim_repo
+from octavia_hmsync.sync.db import clocks
 from octavia_hmsync.sync.db import doubt as doubt_repo
 from octavia_hmsync.sync.db import due as due_repo
 from octavia_hmsync.sync.db import exposure as exposure_repo
@@ -769,12 +770,12 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
         self._register(1, 2)
         return 'hm1', 'instance1', '192.0.2.1', 5555, OFFLINE_AFTER
 
-    @_call(hm_repo.age_future)
+    @_call(clocks.age_future)
     def age_future_of_health_managers(self):
         self._register(1, 2)
         self.make_older(models.HealthManager, 'keepalive_at', -LONG,
                         host='hm1')
-        return OFFLINE_AFTER,
+        return models.HealthManager, OFFLINE_AFTER
 
     @_call(hm_repo.set_starting)
     def set_starting(self):
@@ -802,11 +803,11 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
         self._register(1, 2)
         return 'hm1', None, 'ONLINE 192.0.2.1:5555'
 
-    @_call(hm_repo.get_clock_offset)
+    @_call(clocks.get_offset)
     def get_clock_offset(self):
         return ()
 
-    @_call(hm_repo.find_ahead)
+    @_call(clocks.find_ahead)
     def find_ahead(self):
         self._register(1, 2)
         return ()
@@ -894,12 +895,12 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
         self._touch(1, 2)
         return ()
 
-    @_call(keeper_repo.age_future)
+    @_call(clocks.age_future)
     def age_future_of_house_keepers(self):
         self._touch(1, 2)
         self.make_older(models.HouseKeeper, 'keepalive_at', -LONG,
                         host='hk1')
-        return OFFLINE_AFTER,
+        return models.HouseKeeper, OFFLINE_AFTER
 
     @_call(keeper_repo.get_up)
     def get_house_keepers(self):

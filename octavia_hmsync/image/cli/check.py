@@ -2,8 +2,6 @@
 
 """octavia-hmsync image check."""
 
-import traceback
-
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
 from octavia_hmsync.cli import progress
@@ -34,7 +32,7 @@ class _LoadBalancers(formatters.Objects):
             *([f'and {more} more'] if more > 0 else [])])
 
 
-class Check(base.DatabaseMixin, base.Lister):
+class Check(base.Checks, base.Lister):
     """Check what would make a replacement fail, before it begins.
 
     Looks at the database and asks the image service and Neutron; changes
@@ -49,9 +47,6 @@ class Check(base.DatabaseMixin, base.Lister):
 
     COLUMNS = ('check', 'result', 'loadbalancers', 'details')
 
-    # The exit code of the results.
-    _code = finding.Severity.SUCCESS
-
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument(
@@ -59,18 +54,6 @@ class Check(base.DatabaseMixin, base.Lister):
             help='only this one (name or id), be it outdated or not')
         base.add_paging(parser, '<load-balancer-id>')
         return parser
-
-    def run(self, parsed_args):
-        """Run the checks; if they cannot run, that is a failure, too."""
-        try:
-            return super().run(parsed_args) or int(self._code)
-        except BrokenPipeError:
-            raise
-        except Exception as e:
-            if self.app.options.debug:
-                traceback.print_exc(file=self.app.stderr)
-            self.app.stderr.write(f'{e}\n')
-            return int(finding.Severity.FAILURE)
 
     def take_action(self, parsed_args):
         from octavia_hmsync.image.preflight import run

@@ -91,7 +91,6 @@ def _add_without_floating_ip(parser, text):
 
 
 def _row(pair):
-    """Return the columns of a pair."""
     return (pair.source.id if pair.source else None, pair.clone.id,
             pair.clone.root['vip_address'],
             formatters.List([each.address for each in

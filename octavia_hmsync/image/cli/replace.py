@@ -11,14 +11,23 @@ from octavia_hmsync.cli import base
 from octavia_hmsync.cli import progress
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.cli import changes
-from octavia_hmsync.image.cli import replace_checks
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import outdated
+from octavia_hmsync.image.preflight import database
+from octavia_hmsync.image.preflight import facts
+from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image import target
 from octavia_hmsync.sync.cli import load_balancers
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
+
+# The checks of the database; the image service and Neutron are asked only if
+# these succeed.
+_FIRST = (('Provider', database.check_provider),
+          ('State', database.check_state),
+          ('Topology', database.check_topology),
+          ('Amphorae', database.check_amphorae))
 
 
 class Replace(base.DatabaseMixin, command.Command):
@@ -62,7 +71,7 @@ class Replace(base.DatabaseMixin, command.Command):
         conf, engine = self.open_database(with_octavia=True)
         load_balancer = self._find(conf, engine, parsed_args.loadbalancer)
         max_age = conf.hmsync.offline_after
-        found = replace_checks.find_open(engine, load_balancer.id)
+        found = _find_open(engine, load_balancer.id)
         if found is not None:
             whose = (f' by rollout {found.rollout_id}' if found.rollout_id
                      else '')
@@ -72,15 +81,14 @@ class Replace(base.DatabaseMixin, command.Command):
             if parsed_args.wait and not parsed_args.dry_run:
                 self._wait(engine, found.id, parsed_args, max_age)
             return
-        replace_checks.check_rows(load_balancer)
+        _check_rows(load_balancer)
         targets = target.Targets(conf)
-        image_id = replace_checks.get_target(targets, load_balancer)
-        if not parsed_args.force and replace_checks.is_up_to_date(
-                load_balancer, image_id):
+        image_id = _get_target(targets, load_balancer)
+        if not parsed_args.force and _is_up_to_date(load_balancer, image_id):
             self._say(f'All amphorae of load balancer {load_balancer.id} '
                       f'have image {image_id}: there is nothing to do.')
             return
-        for warning in replace_checks.check_preflight(
+        for warning in _check_preflight(
                 conf, engine, load_balancer, targets, parsed_args.mode):
             self.app.stderr.write(f'{warning}\n')
         changes.check_that_somebody_is_up(engine, max_age)
@@ -167,3 +175,58 @@ class Replace(base.DatabaseMixin, command.Command):
             f'{changes.join(replacement.state, replacement.reason)}: see '
             f'the log of octavia-housekeeping, and "octavia-hmsync image '
             f'check {replacement.load_balancer_id}".')
+
+
+def _find_open(engine, load_balancer_id):
+    """Return what waits or runs for a load balancer, or None."""
+    return next((each for each in replace_repo.get_of_load_balancer(
+        engine, load_balancer_id) if each.state in replace_repo.OPEN_STATES),
+        None)
+
+
+def _check_rows(load_balancer):
+    """Raise NotPossible if the load balancer's state does not permit it."""
+    for name, check in _FIRST:
+        found = check(facts.Facts(load_balancer))
+        if found.severity is finding.Severity.FAILURE:
+            # The other checks report the same state in another way.
+            raise _refuse(load_balancer, [(name, found)])
+
+
+def _get_target(targets, load_balancer):
+    """Return the target image, or raise NotPossible or CloudUnavailable."""
+    found = targets.get(load_balancer.tag)
+    if found.image_id is None:
+        raise _refuse(load_balancer, [('Image', finding.failure(
+            found.problem))])
+    return found.image_id
+
+
+def _is_up_to_date(load_balancer, image_id):
+    """Tell if nothing is to be done; NotPossible: its image is unknown."""
+    judgement = outdated.judge(load_balancer, image_id)
+    if judgement is outdated.Outdated.UNKNOWN:
+        unknown = ', '.join(a.id for a in
+                            outdated.get_allocated(load_balancer)
+                            if a.image_id is None)
+        raise exceptions.NotPossible(
+            f'It is not known whether load balancer {load_balancer.id} is '
+            f'outdated, because Octavia has no image_id of {unknown}. With '
+            f'--force it is replaced all the same.')
+    return judgement is outdated.Outdated.NO
+
+
+def _check_preflight(conf, engine, load_balancer, targets, mode):
+    """Return warnings, or raise NotPossible with a line for each failure."""
+    from octavia_hmsync.image.preflight import run
+
+    found = run.judge(conf, engine, load_balancer, targets, mode)
+    if found.failures:
+        raise exceptions.NotPossible('\n'.join(found.failures))
+    return list(found.warnings)
+
+
+def _refuse(load_balancer, failures):
+    return exceptions.NotPossible('\n'.join(
+        f'Load balancer {load_balancer.id} cannot be replaced: {name}: '
+        f'{found.details}' for name, found in failures))

@@ -42,18 +42,12 @@ def get_rollout(engine, rollout_id=None):
                 f'There is no rollout {rollout_id}: see "octavia-hmsync '
                 f'image rollout list".')
         return rollout
-    rollout = _get_last(engine)
+    rollout = rollout_repo.get_last(engine)
     if rollout is None:
         raise exceptions.NotPossible(
             'There was no rollout yet: begin one with "octavia-hmsync image '
             'rollout start".')
     return rollout
-
-
-def _get_last(engine):
-    """Return the active rollout, or the newest one; None without any."""
-    return rollout_repo.get_active(engine) or next(
-        iter(rollout_repo.get_all(engine, 1)), None)
 
 
 def why_it_waits(engine, rollout, rows):
@@ -119,10 +113,7 @@ class Lookout:
 
 
 def count_at_once(conf, engine):
-    """Return how many load balancers housekeeping replaces at once.
-
-    By octavia.conf of this host; other hosts may differ.
-    """
+    """Return how many housekeeping replaces at once, by this octavia.conf."""
     return (conf[image_conf.GROUP].replacements_at_once *
             len(keeper_repo.get_up(engine, conf.hmsync.offline_after)))
 
@@ -147,7 +138,7 @@ class _ChangeRollout(base.Change):
 
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
-        rollout = _get_last(engine)
+        rollout = rollout_repo.get_last(engine)
         if rollout is None or rollout.state not in (*self.old,
                                                     self.new):
             raise exceptions.NotPossible(
@@ -335,10 +326,7 @@ def _list(names, found):
 
 
 def _find_skipped(rows):
-    """Return skipped ones that are tried again, and the others.
-
-    The last attempt of each load balancer counts.
-    """
+    """Return skipped ones that are tried again, and the others."""
     last = {r.load_balancer_id: r for r in rows}
     tries = collections.Counter((r.load_balancer_id, r.target_image_id)
                                 for r in rows

@@ -35,7 +35,6 @@ class Kind:
 
     @property
     def known(self) -> frozenset[str]:
-        """Return all known attributes."""
         return frozenset(self.copied) | self.own | self.nested
 
 

@@ -17,13 +17,7 @@ _SHOWN = 5
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """A tenant's options for a new clone.
-
-    :ivar name: of the clone, None for the name of the source.
-    :ivar without_floating_ip: the source may have no floating IP.
-    :ivar leave_out: attributes that may be lost.
-    :ivar owner_is_stopped: the controller that owns it does not run.
-    """
+    """A tenant's options for a new clone; name None: that of the source."""
 
     name: str | None = None
     without_floating_ip: bool = False
@@ -49,7 +43,6 @@ class Pair:
 
     @property
     def phase(self):
-        """Return its rules.Phase."""
         if self.source is None:
             return rules.find_phase(
                 self.clone.root['provisioning_status'], None, False, True, 0,
@@ -166,7 +159,6 @@ class Cloner:
                dry_run=False):
         """Make a clone, or complete one.
 
-        :param tell: takes a line on what is not cloned, or is done.
         :returns: a Pair; None in a dry run.
         :raises NotPossible: if it cannot be made; it is deleted again then.
         """

@@ -39,12 +39,7 @@ class Finding:
 
 
 def check(source, floating_ips, clones, quota, counts, options):
-    """Check a load balancer that is to be cloned. Pure.
-
-    :param quota: of the project as the API shows it, None if unknown.
-    :param counts: how many objects of each kind the project has.
-    :returns: a list of Finding, at least one for each check.
-    """
+    """Check a load balancer to be cloned. Pure; quota None: unknown."""
     return [_status(source), _other_clone(source, clones),
             _owner(source, options),
             *_quota(source, quota, counts),

@@ -77,7 +77,6 @@ def find_phase(clone_status: str, source_status: str | None, retiring: bool,
     """Return the phase of a clone, from its present state.
 
     :param source_status: that of the source, None if it is gone.
-    :param retiring: whether the source is marked for deletion.
     :param complete: whether all pools of the clone have their names.
     :param at_source: how many floating IPs lead to the source.
     :param at_clone: how many of the source's floating IPs lead to the clone.

@@ -29,8 +29,6 @@ class Switcher:
                dry_run=False, tell=lambda text: None):
         """Move all floating IPs of the source to the clone.
 
-        :param timeout: seconds to wait for members of the clone.
-        :param tell: takes a line on what is waited for.
         :returns: (the earlier Pair, the floating_ips.Moves made).
         :raises NotPossible: if the clone serves worse; nothing has changed.
         """
@@ -107,7 +105,6 @@ class Switcher:
         The state of its members does not matter: this is the way out of
         trouble.
 
-        :returns: (the earlier Pair, the floating_ips.Moves made).
         :raises NotPossible: if the source is gone, or being deleted.
         """
         pair = self._get(name_or_id)
@@ -142,9 +139,6 @@ class Switcher:
         """Delete the source, once it is no longer used.
 
         :param timeout: seconds to wait for the end of its connections.
-        :param without_floating_ip: clients were moved by DNS.
-        :param tell: takes a line on what is done.
-        :param settle: seconds for which it must have no connection.
         :raises NotPossible: if the source is still in use.
         """
         pair = self._cloner.get_pair(name_or_id)

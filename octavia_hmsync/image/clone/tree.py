@@ -20,7 +20,6 @@ _DIRECT = 'direct'
 class Tree:
     """A load balancer as the API shows it.
 
-    :ivar root: the load balancer itself.
     :ivar listeners: each with its policies in "l7policies", and these with
                      their rules in "rules".
     :ivar pools: each with its "members", and its "healthmonitor" or None.

@@ -33,7 +33,6 @@ def begin(engine, rollout_id, version, chosen, owner, expiry):
 
     Load balancers with an open replacement are skipped.
 
-    :param version: of the rollout when they were chosen.
     :returns: the ids of the replacements that began; None, without a change,
               if the rollout has changed.
     """

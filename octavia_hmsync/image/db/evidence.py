@@ -24,12 +24,9 @@ _MONITOR = compat.HEALTH_MONITOR
 class Amphora:
     """An amphora that is not deleted.
 
-    :param image_id: what it was booted from; None if not known.
     :param vrrp_port_id: its port in the VIP's network, or None.
-    :param heard_at: its last heartbeat, None before the first.
     :param is_busy: whether a failover of it has begun, or failed.
     :param created_at: by the clock of the service that built it.
-    :param listeners: ids of the listeners in its heartbeats.
     """
 
     id: str

@@ -33,7 +33,6 @@ class Exclusion:
 
     :param kind: LOAD_BALANCER, PROJECT, TAG, FLAVOR or ZONE.
     :param value: an id, or the name of a tag or of an availability zone.
-    :param expires_at: None for never.
     :param name: of what has an id, when it was excluded, or None.
     """
 

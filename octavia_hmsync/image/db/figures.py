@@ -19,12 +19,7 @@ _TABLE = models.ImageReplacement.__table__
 
 @dataclasses.dataclass(frozen=True)
 class Open:
-    """Open replacements of one state and phase.
-
-    :param state: WAITING or RUNNING.
-    :param unclaimed: how many have no owner.
-    :param oldest: seconds for which the first waits, or runs.
-    """
+    """Open replacements of a state and phase; oldest: for how long."""
 
     state: str
     phase: str | None

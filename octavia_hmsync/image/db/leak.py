@@ -29,12 +29,7 @@ _VIP = models.DistributorVIP.__table__
 
 @dataclasses.dataclass(frozen=True)
 class Amphora:
-    """A row, DELETED or not.
-
-    :param load_balancer_id: None if it is not assigned yet.
-    :param load_balancer_status: None without a load balancer.
-    :param unchanged_for: seconds since the row last changed.
-    """
+    """A row, DELETED or not; unchanged_for: since it last changed."""
 
     id: str
     status: str | None
@@ -77,7 +72,6 @@ class Known:
 class Heard:
     """How many amphorae of a load balancer Octavia hears.
 
-    :param id: None if Octavia does not know the load balancer.
     :param needed: number of amphorae that it needs, or has rows of.
     :param heard: number of these that sent a heartbeat recently.
     """
@@ -135,7 +129,6 @@ def get_heard(engine, load_balancer_id, vip_port_id, heartbeat_timeout):
 
 
 def get(engine, amphora_id=None):
-    """Return the Known."""
     with engine.connect() as connection:
         return _read(connection, amphora_id)
 

@@ -37,9 +37,7 @@ class New:
 
     :param forced: whether to replace amphorae that have the target image, too,
                    if they are older than the order.
-    :param operating_status: of the load balancer before, or None.
     :param cause: why, a Kind of image.causes.
-    :param cause_value: what its amphorae leave, None for the image.
     """
 
     id: str
@@ -167,10 +165,7 @@ def get_of_load_balancer(engine, load_balancer_id):
 
 
 def get_start_ages(engine, seconds):
-    """Return how many seconds ago replacements of any rollout began.
-
-    Without replacements that ended before they changed anything.
-    """
+    """Return how many seconds ago replacements began to change anything."""
     with engine.connect() as connection:
         return [(row.now - row.started_at).total_seconds()
                 for row in connection.execute(

@@ -187,8 +187,6 @@ def restore(engine, snapshot, amphora_statuses, detached, statuses):
 
     :param amphora_statuses: new statuses of all amphorae, {id: status};
                              ALLOCATED amphorae are no longer busy.
-    :param detached: ids of amphorae to detach from the load balancer.
-    :param statuses: new statuses of objects, {Object: status}.
     :returns: False, without a change, if something has changed.
     """
     with engine.connect() as connection, connection.begin() as transaction:

@@ -41,18 +41,14 @@ _ACTIVE_KEY = 'rollout'
 class Settings:
     """How fast a rollout is, and when replacements may begin.
 
-    :param canaries: load balancers of each group that come first.
-    :param parallel: most load balancers at once.
     :param parallel_per_az: most load balancers of an availability zone at
                             once, 0 for no such limit.
     :param rate_per_hour: most that may begin within an hour, 0 for no limit.
-    :param max_failures: number of failures that ends it.
     :param windows: when replacements may begin, as the operator wrote it;
                     empty for always.
     :param watch_time: seconds for which a done replacement is watched before
                        it makes room for the next one.
     :param cause: why amphorae are replaced, a Kind of image.causes.
-    :param cause_value: what they leave, None for the image.
     :param only: which load balancers it is only for, see image.causes.
     """
 
@@ -71,13 +67,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Rollout:
-    """A rollout; times by the database's clock, UTC.
-
-    :param state: RUNNING, PAUSED, CANCELLED, DONE or HALTED.
-    :param version: see the module.
-    :param updated_at: when its state last changed.
-    :param undo_of: the id of the rollout that this one takes back, or None.
-    """
+    """A rollout, RUNNING, PAUSED, CANCELLED, DONE or HALTED."""
 
     id: str
     state: str
@@ -129,6 +119,11 @@ def get_all(engine, limit=None):
         return [from_row(row) for row in connection.execute(
             select().order_by(_TABLE.c.created_at.desc(), _TABLE.c.id)
             .limit(limit)).all()]
+
+
+def get_last(engine):
+    """Return the active Rollout, or the newest one; None without any."""
+    return get_active(engine) or next(iter(get_all(engine, 1)), None)
 
 
 @api.retry

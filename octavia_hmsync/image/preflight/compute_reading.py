@@ -5,10 +5,7 @@
 import collections
 import urllib.parse
 
-import openstack.connection
-
 from octavia_hmsync import cloud
-from octavia_hmsync.compat import compute as compat_compute
 from octavia_hmsync import compute
 from octavia_hmsync.image.preflight import asking
 from octavia_hmsync.image.preflight import facts
@@ -49,7 +46,7 @@ class ComputeReader:
         is_hidden = isinstance(limits, facts.Hidden)
         return facts.Compute(
             may(self._get_groups, group_ids), may(self._get_hosts),
-            may(self._get_zones) if any(
+            may(_get_zones, self._asker) if any(
                 one.build.zone for one in all_facts) else {},
             limits if is_hidden else {
                 resource: None if limits[limit] < 0
@@ -97,13 +94,6 @@ class ComputeReader:
                     'up', 'enabled'))),
             '/os-services', binary='nova-compute')
 
-    def _get_zones(self):
-        return self._asker.get(
-            'read the availability zones', lambda answer: {
-                zone['zoneName']: bool(zone['zoneState']['available'])
-                for zone in answer['availabilityZoneInfo']},
-            '/os-availability-zone')
-
     def _get_limits(self):
         def read(answer):
             limits = answer['limits']['absolute']
@@ -131,6 +121,15 @@ class ComputeReader:
             f'/os-keypairs/{_quote(name)}'))
 
 
+def _get_zones(asker):
+    """Return {name of a zone: whether it is available}; Cinder has it, too."""
+    return asker.get(
+        'read the availability zones', lambda answer: {
+            zone['zoneName']: bool(zone['zoneState']['available'])
+            for zone in answer['availabilityZoneInfo']},
+        '/os-availability-zone')
+
+
 def _quote(name):
     return urllib.parse.quote(name, safe='')
 
@@ -143,21 +142,8 @@ def _describe(group):
 
 
 def connect(conf):
-    """Make a connection to Cinder like Octavia's, as to Nova."""
-    options = {}
-    cinder = conf.cinder
-    for option, value in (
-            ('region_name', cinder.region_name),
-            ('block_storage_service_name', cinder.service_name),
-            ('block_storage_endpoint_override', cinder.endpoint),
-            ('interface', cinder.endpoint_type.removesuffix('URL'))):
-        if value:
-            options[option] = value
-    with cloud.reported(conf, 'read the credentials', CINDER):
-        return openstack.connection.Connection(
-            session=cloud.make_session(conf, 'service_auth',
-                                       compat_compute.load_auth()),
-            **options)
+    """Make a connection to Cinder like Octavia's."""
+    return cloud.connect_as_service(conf, CINDER, 'cinder', 'block_storage')
 
 
 class VolumeReader:
@@ -181,7 +167,7 @@ class VolumeReader:
         return facts.Volumes(
             may(self._get_types)
             if all_facts[0].settings.volume_type else frozenset(),
-            may(self._get_zones) if any(
+            may(_get_zones, self._asker) if any(
                 one.build.volume_zone for one in all_facts) else {},
             left, None if is_hidden else left.pop('per_volume_gigabytes',
                                                   None))
@@ -191,13 +177,6 @@ class VolumeReader:
             'read the volume types', lambda answer: frozenset(
                 name for one in answer['volume_types']
                 for name in (one['id'], one['name'])), '/types')
-
-    def _get_zones(self):
-        return self._asker.get(
-            'read the availability zones', lambda answer: {
-                zone['zoneName']: bool(zone['zoneState']['available'])
-                for zone in answer['availabilityZoneInfo']},
-            '/os-availability-zone')
 
     def _get_left(self, project_id):
         """Return what is left of each quota, including quotas of types."""

@@ -25,12 +25,9 @@ class Needs:
     :param member_subnet_ids: subnets for its addresses towards members.
     :param more_subnet_ids: subnets of additional VIPs.
     :param security_group_ids: security groups that its owner gave to the VIP.
-    :param secrets: references to certificates that it serves with.
     :param authorities: references to certificates of authorities, and to
                         their revocation lists.
-    :param addresses: of its VIPs.
     :param is_direct: whether its VIP is on a network card (SR-IOV).
-    :param protocols: of its listeners.
     """
 
     port_ids: frozenset[str] = frozenset()
@@ -65,11 +62,8 @@ class Build:
 
     :param flavor_id: of Nova; empty if none is named, None if Octavia's
                       flavor cannot be read.
-    :param zone: of Nova; None for any.
-    :param volume_zone: of Cinder; None for any.
     :param boot_networks: ids of the networks to boot on, which are those of
                           the management of amphorae.
-    :param problem: why its availability zone cannot be read; None if it can.
     """
 
     flavor_id: str | None = ''
@@ -108,7 +102,6 @@ class Network:
     :param networks: Net by id: boot networks, and networks of the subnets.
     :param choices: how many networks Nova can choose from if no boot network
                     is named; None if that was not asked for.
-    :param security_group_ids: the security groups.
     :param boot_groups: {name: how many security groups of Octavia's project
                         have it}.
     :param vip_groups: names of the security groups that Octavia made for
@@ -156,7 +149,6 @@ class ServerGroup:
 class Compute:
     """The needed resources that exist in Nova; any may be Hidden.
 
-    :param groups: ServerGroup by id.
     :param hosts: how many hosts are up and enabled, by zone.
     :param zones: {name of a zone: whether it is available}.
     :param left: how many more instances, cores and MB of RAM the project of
@@ -164,7 +156,6 @@ class Compute:
     :param limits: how many members a server group may have ('members'), how
                    many files an instance gets ('files'), and how many bytes
                    a file has ('bytes'); None for any number.
-    :param flavors: ComputeFlavor by id.
     :param has_key: whether the keypair exists; None if none is needed.
     """
 
@@ -209,9 +200,6 @@ class Settings:
     :param volume_type: name or id of its type; None for Cinder's default.
     :param is_apart: whether the instances of a pair must be on different
                      hosts in any case.
-    :param has_nova: whether the instances are Nova's.
-    :param parallel: how many load balancers may have a replacement at once.
-    :param key_name: the keypair of instances; None without one.
     :param boot_groups: names or ids of the security groups of instances.
     :param file_size: bytes of the largest file that an instance gets; None if
                       it cannot be read.
@@ -233,7 +221,6 @@ class Settings:
 class SecretFault:
     """Why a secret cannot be fetched.
 
-    :param reason: in the words of the certificate manager.
     :param whose: CLOUD if the manager gives no valid answer, OPERATOR if it
                   cannot be used.
     """
@@ -247,7 +234,6 @@ class Facts:
     """All that is known of one load balancer.
 
     :param target: Target; None if the image service gave no answer.
-    :param image: ImageNeeds of the target; None if unknown.
     :param network: Network; None if Neutron gave no answer.
     :param compute: Compute; None if Nova gave no answer, or is not asked.
     :param volumes: Volumes; None if Cinder gave no answer, or is not asked.
@@ -272,12 +258,7 @@ class Facts:
 
 def find_unknown(part: Network | Compute | Volumes | None, row: str,
                  *names: str) -> finding.Finding | None:
-    """Return the Finding if a part of the cloud is not known, else None.
-
-    :param part: Network, Compute or Volumes; None without an answer.
-    :param row: the name of the check that reports the missing answer.
-    :param names: its attributes that must be known.
-    """
+    """Return the Finding of the check ``row`` if anything is unknown."""
     if part is None:
         return finding.not_checked(
             f'Not known while "{row}" is a failure.')

@@ -40,7 +40,6 @@ def check_all(conf, is_builder):
     :param is_builder: whether this process is to build the amphora. Then a
                        file that cannot be read is a failure, otherwise it is
                        not checked.
-    :returns: a list of (name of the check, Finding).
     """
     if conf.controller_worker.amphora_driver not in compat.REST_DRIVERS:
         return []

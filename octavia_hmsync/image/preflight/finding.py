@@ -36,7 +36,6 @@ class Finding:
     """The result of one check.
 
     :param severity: a Severity; None if the check could not be made.
-    :param details: what is wrong and what to do, or why it was not made.
     :param is_passing: whether the fault may pass by itself.
     :param whose: who has to act; means nothing for a success.
     """

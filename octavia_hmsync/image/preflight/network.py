@@ -119,8 +119,6 @@ def count_ports(known):
 
     One on each boot network, one on the network of the VIP, and one on each
     other network of members.
-
-    :param known: Facts with a network.
     """
     subnets = known.network.subnets
     networks = {subnets[subnet_id].network_id

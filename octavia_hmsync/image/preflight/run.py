@@ -173,8 +173,6 @@ def _ask(make_reader, name, all_facts):
 class Verdict:
     """The checks' result for one load balancer before its replacement.
 
-    :param failures: what prevents it, in words; empty if nothing does.
-    :param warnings: what may prevent it, likewise.
     :param is_passing: whether all failures may pass by themselves.
     :param is_tenants: whether all other failures are for the owner of the
                        load balancer to mend. Then they say nothing about the

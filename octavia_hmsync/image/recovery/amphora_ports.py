@@ -26,8 +26,6 @@ class Port:
     """A port whose name is that of an amphora's or a distributor's port.
 
     :param amphora_id: from its name; None for a distributor's port.
-    :param device_id: the instance that it is plugged into; None without one.
-    :param created_at: UTC; None if unknown.
     :param cluster_id: from the name of a distributor's port.
     :param is_active: whether Neutron has wired it.
     :param vips: the addresses that it may have beside its own.
@@ -65,7 +63,6 @@ class Ports:
         self._connection = connection
 
     def exists(self, port_id):
-        """Tell whether a port exists."""
         with cloud.reported(self._conf, f'read the port {port_id}'):
             try:
                 self._connection.network.get_port(port_id)
@@ -74,10 +71,7 @@ class Ports:
             return True
 
     def list_ports(self):
-        """Return the ports named like those of amphorae or distributors.
-
-        Only of the project of the credentials, where that is known.
-        """
+        """Return ports of amphorae or distributors, by their names."""
         with cloud.reported(self._conf, 'list the ports of amphorae'):
             project_id = self._connection.current_project_id
             filters = {'project_id': project_id} if project_id else {}

@@ -40,10 +40,7 @@ class Kind(enum.StrEnum):
 class Leak:
     """Something that is left over.
 
-    :param id: of the amphora, the instance or the port.
-    :param name: None for a row.
     :param amphora_id: its former amphora; None for a distributor's port.
-    :param reason: why it is a leak.
     :param keep: why it is not deleted; None if it may be.
     """
 
@@ -146,14 +143,7 @@ def find_all(known: leak_repo.Known,
              instances: collections.abc.Iterable[compute.Instance],
              ports: collections.abc.Iterable[amphora_ports.Port],
              older_than: float) -> list[Leak]:
-    """Find all leaks.
-
-    :param known: what Octavia knows, read after the others.
-    :param instances: named like amphorae.
-    :param ports: likewise.
-    :param older_than: seconds; nothing younger is a leak.
-    :returns: in the order in which they are deleted, the oldest first.
-    """
+    """Find all leaks, in the order of their deletion; known is read last."""
     found = [judge_row(each, known, older_than)
              for each in known.amphorae.values()]
     found += [judge_instance(each, known, older_than) for each in instances]

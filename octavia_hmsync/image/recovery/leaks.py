@@ -56,7 +56,6 @@ class Uses:
         """Tell why an apparent leak may serve.
 
         :param amphora_id: its amphora; None for a distributor's port.
-        :returns: why it is kept; None if it does not serve.
         :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
         """
         uses = [self._read(port, address)

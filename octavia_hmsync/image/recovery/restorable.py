@@ -18,11 +18,8 @@ from octavia_hmsync.image.recovery import serving
 class Verdict:
     """The result of judge().
 
-    :param rows: what was proven.
     :param amphorae: the new status of each amphora, {id: status}; empty if
                      nothing may be restored.
-    :param detached: amphorae that are removed from the load balancer.
-    :param statuses: the new statuses of the load balancer's children.
     """
 
     rows: tuple[serving.Row, ...]

@@ -74,7 +74,6 @@ class Restorer:
                 f'try again.')
 
     def _ask(self, snapshot, amphora, client, known, ports):
-        """Return the Evidence of an amphora."""
         found = {**_ask_agent(snapshot, amphora, client)}
         with _noted(found, 'instance_error'):
             if amphora.compute_id:

@@ -32,11 +32,8 @@ class Evidence:
     :param is_heard: whether anything answered at the address of its agent.
     :param held: the VIPs that are on one of its interfaces.
     :param running: the listeners that its agent runs.
-    :param haproxies: how many of its haproxy processes run.
     :param instance: the state of its instance; None if it does not exist.
-    :param instance_error: why the compute service does not tell.
     :param has_port: whether its VRRP port exists; None if it has none.
-    :param port_error: why Neutron does not tell.
     """
 
     amphora: restore_repo.Amphora

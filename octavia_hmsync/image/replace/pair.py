@@ -37,7 +37,6 @@ def prefer(configuration):
     It takes the VIP after three advertisements of the holder, which then
     leaves.
 
-    :param configuration: Octavia's configuration of that amphora.
     :raises UnknownTemplate: if Octavia renders something else.
     """
     text, preempts = _NO_PREEMPT.subn('', configuration)
@@ -96,7 +95,6 @@ class Pair:
     def switch(self, old, new):
         """Let another amphora take the VIP, if the old one has it.
 
-        :param old: None if there is none any more.
         :raises AgentUnreachable, AgentRefused: if one of them fails.
         :raises NotProven: if no amphora takes it.
         """
@@ -114,7 +112,6 @@ class Pair:
     def back(self, old, new):
         """Let the old amphora take the VIP, if the new one has it.
 
-        :param new: None if there is none any more.
         :raises AgentUnreachable, AgentRefused: if the old one fails.
         :raises NotProven: if it does not take the VIP.
         :raises CloudUnavailable: if Neutron does not tell what it needs.

@@ -71,8 +71,6 @@ def build(work, load_balancer, role):
 
     Afterwards .new_id of the work is its id, even if that failed.
 
-    :param work: a Work, in the phase BUILD.
-    :param role: role of the amphora that it replaces.
     :raises BuildFailed: with the reason; its parts were deleted again, as far
                          as possible.
     :raises Lost, Stopped: as Work.check(); its parts are left.

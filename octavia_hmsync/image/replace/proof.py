@@ -52,7 +52,6 @@ class Expectation:
 class Seen:
     """What is known of a load balancer.
 
-    :param evidence: from the tables.
     :param listeners: {id: status} from the new amphora's agent.
     :param holding: {amphora id: whether it has the VIP}, None if it does not
                     tell.
@@ -78,10 +77,7 @@ def find_problems(expected: Expectation, seen: Seen) -> list[str]:
 
 
 def is_alone(expected: Expectation, seen: Seen) -> bool:
-    """Tell whether all amphorae but the new one are dead, or gone.
-
-    An amphora is dead if neither its agent nor a heartbeat is heard.
-    """
+    """Tell whether neither agents nor heartbeats of the others are heard."""
     oldest = seen.evidence.now - datetime.timedelta(seconds=expected.max_age)
     return all(
         seen.holding.get(amphora.id) is None and

@@ -86,7 +86,6 @@ class Prover:
         If all other amphorae died meanwhile, speed matters most: the new one
         only has to be seen to serve once.
 
-        :param is_switched: whether the new amphora is to have the VIP.
         :raises NotProven: with what is missing, after proof_timeout.
         :raises Lost, Stopped: as Work.check().
         """
@@ -109,7 +108,6 @@ class Prover:
         :param heartbeats: how many of each amphora must come.
         :param down_after: seconds until monitors find a member down; a tenant
                            sets them, so that proof_timeout is the limit.
-        :returns: what was missing last, in words; empty if nothing is.
         """
         limit = self._work.options.proof_timeout
         steady = max(_SHORTEST, heartbeats * self._interval) + min(

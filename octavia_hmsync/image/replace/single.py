@@ -105,7 +105,6 @@ class Single:
     def configure(self, old, new):
         """Configure the new amphora, without the VIP.
 
-        :param old: Amphora of the evidence, None if it is gone.
         :raises SecretsUnavailable: if not all certificates can be fetched.
         :raises AgentUnreachable, AgentRefused: if it fails.
         :raises CloudUnavailable: if Neutron does not tell what the switch
@@ -122,7 +121,6 @@ class Single:
     def switch(self, old, new):
         """Move the VIP from the old to the new amphora.
 
-        :param old: None if there is none any more.
         :raises AgentUnreachable, AgentRefused: if one of them fails.
         :raises NotProven: if an IPv6 VIP cannot be on both.
         """
@@ -133,7 +131,6 @@ class Single:
     def back(self, old, new):
         """Move the VIP back to the old amphora.
 
-        :param new: None if there is none any more.
         :raises AgentUnreachable, AgentRefused: if the old one fails.
         :raises NotProven: as switch().
         :raises CloudUnavailable: if Neutron does not tell what it needs.

@@ -23,10 +23,8 @@ _BAD = 'ERROR'
 class Wanted:
     """What heartbeats are compared with.
 
-    :param served: ids of the listeners that must run.
     :param before: {id: operating_status} of members, in Octavia's rows before
                    the new amphora existed.
-    :param there: ids of the present members.
     """
 
     served: abc.Collection[str]

@@ -36,6 +36,9 @@ LOG = logging.getLogger(__name__)
 # unlock the load balancer sooner; but where the database hangs for
 # longer two housekeepers might work on it.
 CLAIM_EXPIRY = 120
+# Seconds for each request: an agent that starts haproxy with many listeners
+# takes some.
+AGENT_TIMEOUT = 30
 # Seconds between two looks at something that takes its time.
 INTERVAL = 0.2
 # Seconds. An agent restarts after a new configuration; to an agent that hangs
@@ -56,13 +59,11 @@ class Listeners:
 
     :param secret_timeout: seconds for the certificate manager, which has no
                            time-out of its own.
-    :param agent_timeout: seconds for each amphora.
     :raises SecretsUnavailable: if something cannot be fetched in time.
     """
 
-    def __init__(self, client, load_balancer, secret_timeout, agent_timeout):
+    def __init__(self, client, load_balancer, secret_timeout):
         self._client = client
-        self._seconds = agent_timeout
         self._planner = compat_driver.Planner()
         self._fetch(load_balancer, secret_timeout)
 
@@ -104,7 +105,7 @@ class Listeners:
             lambda facts: listener_plan.plan(self._planner, load_balancer,
                                              amphora, facts))
         for reason in telling.tell(self._client, [target],
-                                   self._seconds).values():
+                                   AGENT_TIMEOUT).values():
             raise exceptions.AgentRefused(
                 f'The listeners of load balancer {load_balancer.id} are not '
                 f'taken: {reason.rstrip(".")}.')
@@ -230,10 +231,9 @@ class Work:
         return found
 
     def agent_of(self, amphora, timeout=None):
-        """Return an amphora's Agent, with agent_timeout or less."""
-        seconds = self.options.agent_timeout
+        """Return an amphora's Agent, with AGENT_TIMEOUT or less."""
         return agent.Agent(self._client, amphora.id, amphora.lb_network_ip,
-                           min(seconds, timeout or seconds))
+                           min(AGENT_TIMEOUT, timeout or AGENT_TIMEOUT))
 
     def ask_network(self, amphora_id, function, *arguments):
         """Ask Neutron how one is plugged in, or raise CloudUnavailable."""
@@ -274,6 +274,5 @@ class Work:
 
     def get_listeners(self, load_balancer):
         """Fetch all that the listeners need, or raise SecretsUnavailable."""
-        return Listeners(
-            self._client, load_balancer, self.options.image_timeout,
-            self.options.agent_timeout)
+        return Listeners(self._client, load_balancer,
+                         self.options.image_timeout)

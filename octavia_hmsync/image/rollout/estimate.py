@@ -24,7 +24,6 @@ def get_end(settings: rollout_repo.Settings,
             at_once: int) -> datetime.datetime:
     """Return when all is done if nothing fails and nothing has to wait.
 
-    :param found: of waves.get_waves().
     :param seconds: duration of one load balancer.
     :param at_once: how many all housekeepers together replace at once; a
                     larger wave takes several turns.
@@ -56,7 +55,6 @@ class Outlook:
     :param done: whose last replacement is done.
     :param left: that it will still begin, or has to try again.
     :param total: all that it deals with: ended, running or left.
-    :param per_second: how many became done lately.
     :param ends_at: UTC, when all is done if nothing fails; None if that
                     cannot be told.
     """

@@ -54,7 +54,6 @@ class Candidate:
 class Situation:
     """The data of one decision.
 
-    :param candidates: Candidates, each load balancer once.
     :param replacements: all of this rollout; rows of get_standing(), or
                          Replacements.
     :param open_elsewhere: ids of load balancers that have an open replacement

@@ -305,12 +305,7 @@ def find_tags_to_change(load_balancers: Sequence[outdated.LoadBalancer],
                         brought: Brought,
                         image_of_tag: Mapping[str | None, str | None]
                         ) -> dict[str | None, str]:
-    """Return the tags that still point to an image to be undone.
-
-    :param load_balancers: load balancers for which is_on_image() is true.
-    :param image_of_tag: {tag: its present image, or None}.
-    :returns: {tag: image}, empty if the undo may begin.
-    """
+    """Return {tag: image} of tags that still point to what is undone."""
     return {each.tag: image for each in load_balancers
             if (image := image_of_tag.get(each.tag)) is not None and
             image in brought[each.id]}

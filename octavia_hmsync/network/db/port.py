@@ -28,7 +28,6 @@ _HEALTH_MANAGER = models.HealthManager.__table__
 class Port:
     """A node's port; ages by the database's clock.
 
-    :param binding_host: the node that it is bound to.
     :param is_registered: whether its health manager has registered since the
                           node first plugged it.
     :param plugged_age: seconds since the node last plugged it, None if never.

@@ -17,10 +17,7 @@ _OCTAVIA = compat.AMPHORA
 
 
 def get_senders(engine):
-    """Return {amphora id: retention.UsedLists} of all amphorae.
-
-    Also of amphorae that no health manager hears.
-    """
+    """Return {amphora id: retention.UsedLists}, of unheard ones, too."""
     # In this order: an amphora that gets an agent meanwhile is in the second
     # answer, and a list that it gets meanwhile is in the last.
     building = _get_building(engine)

@@ -54,7 +54,6 @@ _VARIABLE = re.compile(r'OS_(.+?)__(.+)')
 class Unknown:
     """An unknown name.
 
-    :param source: the file that has it.
     :param option: the option; None if the group itself is unknown.
     :param meant: the probable name, None if nothing is similar.
     """

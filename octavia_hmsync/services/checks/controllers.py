@@ -8,6 +8,7 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.services.checks import config
 from octavia_hmsync.services.checks import result
 from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import clocks
 from octavia_hmsync.sync.db import doubt as doubt_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
@@ -73,7 +74,7 @@ def _is_older(release, own):
 
 def check_clocks(conf, engine):
     """Whether the nodes of the database agree on the time."""
-    ahead = hm_repo.find_ahead(engine)
+    ahead = clocks.find_ahead(engine)
     if ahead:
         return result.warning(
             f'The clocks of the database nodes differ: the keepalives of '

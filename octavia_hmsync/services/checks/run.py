@@ -161,7 +161,6 @@ def run_all(conf, engine, timeout=10, say=lambda line: None):
 
     :param timeout: seconds for a check that asks others; one that takes
                     longer is a failure.
-    :param say: called with a line that tells what a check waits for.
     :returns: {name of the check: result.Result}, in their order.
     """
     results: dict[str, result.Result] = {}

@@ -3,10 +3,8 @@
 """octavia-hmsync upgrade check."""
 
 import textwrap
-import traceback
 
 from cliff import lister
-from oslo_upgradecheck import upgradecheck
 import prettytable
 
 from octavia_hmsync.cli import base
@@ -18,7 +16,7 @@ _TITLE = 'Upgrade Check Results'
 _WIDTH = 60
 
 
-class Check(base.DatabaseMixin, lister.Lister):
+class Check(base.Checks, lister.Lister):
     """Check what keeps the plugin from working properly.
 
     Looks at this host's octavia.conf, its certificates and the database, and
@@ -29,27 +27,12 @@ class Check(base.DatabaseMixin, lister.Lister):
     reason.
     """
 
-    # The exit code of the results.
-    _code = upgradecheck.Code.SUCCESS
-
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('--timeout', type=base.positive_seconds,
                             default=10, metavar='<seconds>',
                             help='longest time for one check (default: 10)')
         return parser
-
-    def run(self, parsed_args):
-        """Run the checks; if they cannot run, that is a failure, too."""
-        try:
-            return super().run(parsed_args) or int(self._code)
-        except BrokenPipeError:
-            raise
-        except Exception as e:
-            if self.app.options.debug:
-                traceback.print_exc(file=self.app.stderr)
-            self.app.stderr.write(f'{e}\n')
-            return int(upgradecheck.Code.FAILURE)
 
     def take_action(self, parsed_args):
         conf = self.load_configuration(with_octavia=True)

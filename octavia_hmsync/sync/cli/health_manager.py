@@ -59,21 +59,35 @@ def _tell_key(row, newest):
     return 'SAME' if row.key_digest == newest.key_digest else 'OTHER'
 
 
-class ShowHealthManager(base.DatabaseMixin, base.ShowOne):
+class _OfHost(base.DatabaseMixin):
+    """For commands with arguments that name a health manager, or this host."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        which = parser.add_mutually_exclusive_group(required=True)
+        which.add_argument('host', nargs='?', metavar='<health-manager>',
+                           help=_HOST_HELP)
+        which.add_argument('--self', action='store_true', dest='is_self',
+                           help='that of this host: [DEFAULT] host of this '
+                                'octavia.conf')
+        return parser
+
+    @staticmethod
+    def get_host(conf, parsed_args):
+        """Return the host that the arguments name."""
+        return conf.host if parsed_args.is_self else parsed_args.host
+
+
+class ShowHealthManager(_OfHost, base.ShowOne):
     """Show one health manager.
 
     With --self that of this host, for a readiness probe: it fails unless the
     health manager is up and its address is known to the others.
     """
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        _add_which(parser)
-        return parser
-
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
-        host = _get_host(conf, parsed_args)
+        host = self.get_host(conf, parsed_args)
         row, member = drain.find(engine, host)
         status = mem.effective_status(row.status, member.keepalive_age,
                                       conf.hmsync.offline_after)
@@ -95,21 +109,7 @@ class ShowHealthManager(base.DatabaseMixin, base.ShowOne):
                  row.zone or None))
 
 
-def _add_which(parser):
-    """Add the arguments that name a health manager, or this host."""
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument('host', nargs='?', metavar='<health-manager>',
-                       help=_HOST_HELP)
-    which.add_argument('--self', action='store_true', dest='is_self',
-                       help='that of this host: [DEFAULT] host of this '
-                            'octavia.conf')
-
-
-def _get_host(conf, parsed_args):
-    return conf.host if parsed_args.is_self else parsed_args.host
-
-
-class DrainHealthManager(base.Change, command.Command):
+class DrainHealthManager(_OfHost, base.Change, command.Command):
     """Take a health manager out of the list while it still listens.
 
     It drains until it ends or "health manager resume" is run; when it starts
@@ -121,14 +121,9 @@ class DrainHealthManager(base.Change, command.Command):
     WAIT = 'no amphora sends to it any more'
     TIMEOUT = 300
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        _add_which(parser)
-        return parser
-
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
-        host = _get_host(conf, parsed_args)
+        host = self.get_host(conf, parsed_args)
         row, member = drain.find(engine, host)
         if row.status == mem.DRAINING and mem.is_listening(
                 member, conf.hmsync.offline_after):
@@ -205,19 +200,14 @@ def _describe(amphora_id, load_balancer, standing):
     return f'amphora {amphora_id}{of} {standing.value}'
 
 
-class ResumeHealthManager(base.Change, command.Command):
+class ResumeHealthManager(_OfHost, base.Change, command.Command):
     """End the draining of a health manager: it is ONLINE again."""
 
     WAIT = 'every amphora has a list with its address'
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        _add_which(parser)
-        return parser
-
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
-        host = _get_host(conf, parsed_args)
+        host = self.get_host(conf, parsed_args)
         row, member = drain.find(engine, host)
         if not mem.is_listening(member, conf.hmsync.offline_after):
             raise exceptions.NotPossible(

@@ -27,13 +27,9 @@ class Candidate:
     """An amphora that could be admitted.
 
     :param load_balancer: id of its load balancer, or its own id without one.
-    :param generation: the newest that it acknowledged, or None.
-    :param addresses: the list that it has, None if that is not known.
     :param harm: how much its failover would harm, from 0.
     :param is_mute: whether it was seen to keep an old list.
     :param fell_silent: whether it did so before, with a list on trial.
-    :param key_digest: digest of the key that it got with that list, None if
-                       that is not known.
     """
 
     amphora_id: str
@@ -50,12 +46,9 @@ class Candidate:
 class AdmittedAmphora:
     """An amphora that was admitted to a generation.
 
-    :param load_balancer: id of its load balancer, or its own id without one.
     :param is_tried: whether the upload has ended, well or not.
     :param is_applied: whether its agent acknowledged the list.
     :param fell_silent: whether it was seen to be silent since.
-    :param has_adopted: whether it was seen to use the list.
-    :param adopted_via: at which address, if that is known.
     :param last_update: when it was last heard, by Octavia's row, or None.
     :param is_held: whether the failover guard wrote last_update.
     """

@@ -81,8 +81,6 @@ def add_building(engine):
     """Add a row for each amphora that is being built.
 
     So it is due as soon as it has an agent. Octavia has an index for these.
-
-    :returns: number of added rows.
     """
     with engine.connect() as connection:
         missing = connection.execute(_select_missing(
@@ -113,12 +111,7 @@ def _add(engine, missing):
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """Numbers of amphorae.
-
-    :param amphorae: amphorae that get the list.
-    :param due: amphorae without the newest generation, for any reason.
-    :param results: {result of the last attempt: number}.
-    """
+    """Numbers of amphorae; due: without the newest list, for any reason."""
 
     amphorae: int
     due: int

@@ -36,7 +36,6 @@ class Wanted:
     address: str | None = None
 
     def get_conditions(self):
-        """Return the conditions for a row."""
         conditions = [
             column == value for column, value in (
                 (_OCTAVIA.c.load_balancer_id, self.load_balancer_id),

@@ -30,16 +30,12 @@ _AT_ONCE = 500
 class ClaimedAmphora:
     """A due amphora that a batch works on.
 
-    :param topology: topology of its load balancer, or None without one.
     :param addresses: the list that its agent last acknowledged, or None.
-    :param result: how the last attempt ended, or None.
     :param attempts: failed attempts of this uploader with the newest
                      generation.
     :param claimed_for: seconds until the claim lapses.
     :param has_failed: whether the last recorded attempt failed; unlike result
                        this survives a claim that lapsed.
-    :param key_digest: digest of the key with which it signs, None if that is
-                       not known.
     """
 
     id: str
@@ -66,8 +62,6 @@ def claim_due(engine, number, owner, limit, expiry, admitted_to=None,
 
     :param owner: a new id, of this batch alone, 36 characters at most.
     :param admitted_to: see amphora.admitted(), like not_admitted_to.
-    :param uploader: name of the uploader: without amphorae that it waits for.
-    :returns: ClaimedAmphorae, empty if none was due.
     """
     conditions = _is_due_for(uploader, number, admitted_to, not_admitted_to)
     for _ in range(_CLAIM_TRIES):

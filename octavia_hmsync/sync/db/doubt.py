@@ -37,8 +37,6 @@ class Unproven:
     :param is_certain: False while another upload is under way, or may have
                        arrived: then nothing is recorded.
     :param is_named: whether a notification said that it keeps another list.
-    :param key_digest: digest of the heartbeat key that came with the list,
-                       None if that is not known.
     """
 
     amphora_id: str
@@ -95,22 +93,11 @@ def get_overdue_page(engine, after, size, min_age):
     :param after: the last (applied_at, id) of the page before, None for the
                   first page.
     :param min_age: seconds; without amphorae that acknowledged later.
-    :returns: a list of (applied_at, id), in that order.
     """
     select = (sa.select(_TABLE.c.applied_at, _TABLE.c.amphora_id)
               .where(_TABLE.c.adopted_at.is_(None),
                      _TABLE.c.applied_at <= types.utcnow_plus(-min_age)))
-    if after is not None:
-        applied_at, amphora_id = after
-        select = select.where(
-            # The first of these is for the index.
-            _TABLE.c.applied_at >= applied_at,
-            sa.or_(_TABLE.c.applied_at > applied_at,
-                   _TABLE.c.amphora_id > amphora_id))
-    with engine.connect() as connection:
-        return [tuple(row) for row in connection.execute(
-            select.order_by(_TABLE.c.applied_at, _TABLE.c.amphora_id)
-            .limit(size))]
+    return hold_repo.read_page(engine, select, after, size)
 
 
 def judge_page(engine, rows, members, settings):
@@ -214,7 +201,6 @@ def set_adopted(engine, unproven, address=None):
 
     :param unproven: a list of Unproven; an amphora that got another list
                      since, or is recorded already, is skipped.
-    :param address: of the health manager that saw it, None if not known.
     :returns: number of recorded amphorae.
     """
     return sum(_set_adopted(engine, unproven[n:n + _AT_ONCE], address)

@@ -60,10 +60,7 @@ def get_oldest_age(engine):
 
 
 def get_again(engine):
-    """Return the ids of amphorae that had a list and should get it anew.
-
-    It is not recorded since when.
-    """
+    """Return ids of amphorae that should get a list anew, since unknown."""
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_TABLE.c.amphora_id)

@@ -29,7 +29,6 @@ class Generation:
                   sync.rules.subset.
     :param status: which amphorae may get it, see sync.rules.trial.
     :param wave: how many times amphorae were admitted to it.
-    :param completed_at: when the last amphora got it, or None.
     :param key_digest: digest of the heartbeat key that amphorae get with it,
                        None if it does not name one.
     :param zones: zone by address, of addresses with a zone; see
@@ -150,8 +149,6 @@ def publish(engine, number, slots, reason, published_by,
     """Publish a list, if no other housekeeper was faster.
 
     :param number: the newest number that the caller has seen, plus one.
-    :param slots: slot by address, in the order of the list.
-    :param status: which amphorae may get it, see sync.rules.trial.
     :returns: True if this call published it; False if the number is taken.
     """
     try:
@@ -204,9 +201,6 @@ def roll_back(engine, number, suspects, good_slots, reason, published_by,
               good_zones=None):
     """Withdraw a generation, and publish a good list in its place.
 
-    :param suspects: the addresses found at fault.
-    :param good_slots: slot by address of the good list, None if there is
-                       none.
     :param statuses: which statuses it may have; on trial only, by default.
     :returns: True if this call did it; False if it has another status, or is
               no longer the newest.
@@ -254,7 +248,6 @@ class Ages:
 
 
 def get_ages(engine):
-    """Return the Ages of generations."""
     with engine.connect() as connection:
         row = connection.execute(
             sa.select(sa.func.max(_TABLE.c.published_at).label('newest'),

@@ -2,10 +2,7 @@
 
 """Rows of ``hmsync_health_manager``: register, touch, say goodbye."""
 
-import time
-
 from oslo_db import exception as db_exc
-from oslo_utils import timeutils
 import sqlalchemy as sa
 
 from octavia_hmsync import addresses as addr
@@ -42,15 +39,12 @@ def register(engine, host, ip_address, port, instance, offline_after,
     A DRAINING process stays DRAINING: only another process, or the operator,
     ends that.
 
-    :param ip_address: the advertised address, in its normal form.
     :param offline_after: seconds of silence after which another host may take
                           over an address.
-    :param key_digest: digest of the heartbeat key that it listens with.
     :param is_observing: whether it calls set_heard() when it hears any
                          amphora.
     :param configured_key_digest: digest of the key that its octavia.conf has
                                   by now.
-    :param zone: the zone whose amphorae reach it, None for all.
     :param start_took: seconds for which this process has been starting, None
                        if that is not known.
     :raises AddressConflict: if another health manager that is alive holds
@@ -170,21 +164,6 @@ def set_starting(engine, host, instance):
 
 
 @api.retry
-def age_future(engine, offline_after):
-    """Make keepalives from the future count as silence from now on.
-
-    They are of health managers that ended before the database's clock went
-    back, and would look alive when the clock gets there again.
-    """
-    with engine.begin() as connection:
-        connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.keepalive_at >
-                   types.utcnow_plus(mem.CLOCKS_APART))
-            .values(keepalive_at=types.utcnow_plus(-offline_after)))
-
-
-@api.retry
 def set_offline(engine, host, instance):
     """Set a health manager to OFFLINE; True if the row was its own."""
     with engine.begin() as connection:
@@ -215,38 +194,6 @@ def change_status(engine, host, old, new, check=None):
             check([_to_member(row) for row in connection.execute(
                 _select().order_by(_TABLE.c.host).with_for_update())])
     return was_changed
-
-
-def get_clock_offset(engine):
-    """Return the seconds by which this clock is ahead of the database's.
-
-    At least so many; less than 0 if it is behind. The time that the answer
-    takes does not count.
-    """
-    with engine.connect() as connection:
-        before = timeutils.utcnow()
-        now = connection.execute(sa.select(types.utcnow())).scalar()
-        after = timeutils.utcnow()
-    if before <= now <= after:
-        return 0.0
-    return ((before if now < before else after) - now).total_seconds()
-
-
-def find_ahead(engine):
-    """Find keepalives from the future of the database node that answers.
-
-    The clock of the node that took them is ahead.
-
-    :returns: {host: least seconds ahead}, of those above CLOCKS_APART.
-    """
-    began = time.monotonic()
-    rows = get_rows(engine)
-    # A node that lags waits before it reads, and answers with its time from
-    # before the wait.
-    waited = time.monotonic() - began
-    ahead = {row.host: -_age(row, 'keepalive_at') - waited for row in rows}
-    return {host: seconds for host, seconds in ahead.items()
-            if seconds > mem.CLOCKS_APART}
 
 
 @api.retry

@@ -80,6 +80,5 @@ def _note_heartbeat(engine, amphora_id, address, arrived):
 
 
 def delete_heartbeats(connection, amphora_ids):
-    """Delete the heartbeats of amphorae."""
     connection.execute(sa.delete(_TABLE).where(
         _TABLE.c.amphora_id.in_(amphora_ids)))

@@ -135,21 +135,23 @@ def get_held_page(engine, after, size, min_age):
     :param after: the last (held_since, id) of the page before, None for the
                   first page.
     :param min_age: seconds; without amphorae that are held for less.
-    :returns: a list of (held_since, id).
     """
     select = (sa.select(_TABLE.c.held_since, _TABLE.c.amphora_id)
               .where(_TABLE.c.held_since <= types.utcnow_plus(-min_age)))
+    return read_page(engine, select, after, size)
+
+
+def read_page(engine, select, after, size):
+    """Return a page of (time, amphora id), as a SELECT has them, in order."""
+    time, key = select.selected_columns
     if after is not None:
-        since, amphora_id = after
         select = select.where(
             # The first of these is for the index.
-            _TABLE.c.held_since >= since,
-            sa.or_(_TABLE.c.held_since > since,
-                   _TABLE.c.amphora_id > amphora_id))
+            time >= after[0],
+            sa.or_(time > after[0], key > after[1]))
     with engine.connect() as connection:
         return [tuple(row) for row in connection.execute(
-            select.order_by(_TABLE.c.held_since, _TABLE.c.amphora_id)
-            .limit(size))]
+            select.order_by(time, key).limit(size))]
 
 
 @api.retry

@@ -9,7 +9,6 @@ from octavia_hmsync import addresses as addr
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
-from octavia_hmsync.sync.rules import member as mem
 
 _TABLE = models.HouseKeeper.__table__
 
@@ -78,17 +77,6 @@ def get_key_digests(engine, max_age=None):
     with engine.connect() as connection:
         rows = connection.execute(select).all()
     return {row.host: row.key_digest for row in rows}
-
-
-@api.retry
-def age_future(engine, max_age):
-    """Make keepalives from the future lapse, as health_manager does."""
-    with engine.begin() as connection:
-        connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.keepalive_at > types.utcnow_plus(
-                mem.CLOCKS_APART))
-            .values(keepalive_at=types.utcnow_plus(-max_age)))
 
 
 @api.retry

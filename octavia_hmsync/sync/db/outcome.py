@@ -25,7 +25,6 @@ class Outcome:
     """How an attempt at one amphora ended.
 
     :param result: one of upload_result.ALL.
-    :param addresses: the list that was uploaded.
     :param error: one line for the operator, None when APPLIED.
     :param retry_after: seconds until the next attempt, None when APPLIED.
     :param uploaded: False if the amphora had this very list already.

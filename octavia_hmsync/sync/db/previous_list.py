@@ -129,7 +129,6 @@ def replace(connection, rows, previous):
 
     :param rows: {amphora id: Claimed.rows}; all rows of other amphorae in
                  previous are deleted.
-    :param previous: {amphora id: a tuple as adoption.Doubt.previous}.
     """
     delete(connection, [a for a in previous if a not in rows])
     gone, new = [], []

@@ -21,7 +21,6 @@ _OCTAVIA = compat.AMPHORA
 class Progress:
     """Numbers of amphorae.
 
-    :param amphorae: all that get the list.
     :param done: whose agents acknowledged the list.
     :param adopted: of these, those seen to use it.
     :param claimed: a batch works on them now.

@@ -60,11 +60,8 @@ class SilenceWatch:
     def find(self, before, also, settings, find_exposed):
         """Find amphorae that are silent and may need a hold.
 
-        :param before: see hold.find_silent().
-        :param also: ids of further amphorae to look at.
         :param find_exposed: called with an Exposure, returns the ids of
                              amphorae that need a hold if they are silent.
-        :returns: rows, see hold.find_silent().
         """
         now = self._clock()
         silent = {row.id: row for row in hold_repo.find_silent(

@@ -9,6 +9,7 @@ from oslo_log import log as logging
 
 from octavia_hmsync import addresses as addr
 from octavia_hmsync import exceptions
+from octavia_hmsync.sync.db import clocks
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync import heartbeat_key
 from octavia_hmsync import version
@@ -24,8 +25,6 @@ class Keepalive:
     how many seconds that clock was ahead of the database's. .status is this
     process's status in the database, None while it is not registered.
 
-    :param address_driver: gets the advertised address, see address.py.
-    :param listener: tells whether a process listens, see listener.py.
     :param start_took: seconds from the start of this process, None if
                        unknown.
     """
@@ -94,7 +93,7 @@ class Keepalive:
         Octavia compares its own clock with times from other controllers.
         """
         limit = self._conf.health_manager.heartbeat_timeout / 2
-        ahead = hm_repo.get_clock_offset(self._engine)
+        ahead = clocks.get_offset(self._engine)
         self.clock_offset = ahead
         is_wrong = abs(ahead) > limit
         if is_wrong and not self._clock_is_wrong:
@@ -110,7 +109,7 @@ class Keepalive:
 
     def _check_database_clocks(self):
         """Log when the clocks of database nodes differ."""
-        ahead = hm_repo.find_ahead(self._engine)
+        ahead = clocks.find_ahead(self._engine)
         if ahead and not self._clocks_are_apart:
             LOG.warning('The clocks of the database nodes differ: the '
                         'keepalives of %s lie up to %d s in the future of the '

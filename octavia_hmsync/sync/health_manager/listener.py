@@ -23,8 +23,6 @@ class Listener:
 
     When it dies, octavia-health-manager lives on, hears nothing, and starts
     failovers. So the advertised address depends on this check.
-
-    :param process: its multiprocessing.Process.
     """
 
     def __init__(self, process, bind_ip, bind_port, clock=time.monotonic):
@@ -64,10 +62,7 @@ class Listener:
         return self._process.exitcode == 0
 
     def is_stopping(self):
-        """Tell whether it is ending cleanly, and wait for the end.
-
-        It closes its socket a moment before.
-        """
+        """Tell whether it is ending cleanly, and wait for the end."""
         try:
             self.wait_for_exit(_STOP_TIMEOUT)
         except OSError:

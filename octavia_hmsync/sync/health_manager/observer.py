@@ -74,7 +74,6 @@ class AdoptionObserver:
     def observe(self, amphora_id, delay=0.0):
         """Note a heartbeat with statistics.
 
-        :param delay: seconds since it arrived.
         :raises DBError: if the database cannot be used; the next heartbeat
                          makes up for this one.
         """

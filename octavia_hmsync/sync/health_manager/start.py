@@ -31,7 +31,6 @@ def tell(conf):
     a database that is down would delay the start. It is not repeated: the
     keepalive follows.
 
-    :param conf: the oslo.config object, being parsed.
     :returns: the child's id, for reap(); None if there is none.
     """
     try:

@@ -44,7 +44,6 @@ class ViewRecorder:
     def note(self, message):
         """Record a heartbeat, if a replacement waits for it.
 
-        :param message: a dict, as Octavia has unpacked it.
         :raises DBError: if the database cannot be used.
         :raises KeyError, TypeError, AttributeError: if it is no heartbeat.
         """
@@ -78,7 +77,6 @@ class AdoptionStatisticsDriver(heartbeats.StatsDriverMixin):
 
         :param listener_stats: a list of Octavia's ListenerStatistics. Those
                                of a provider driver have no amphora_id.
-        :param deltas: ignored.
         """
         if not self._is_here():
             return

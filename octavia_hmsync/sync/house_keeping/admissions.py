@@ -27,8 +27,6 @@ class Admissions:
         """Admit the next canaries.
 
         :param fresh: the new addresses of the list; each is to be tried.
-        :param status: the status of the generation from now on.
-        :param zone: names of a zone, to admit only its amphorae; None for any.
         :returns: a list of the ids that this call admits; None if the list
                   concerns no further amphora.
         """
@@ -69,8 +67,6 @@ class Admissions:
         """Admit amphorae of other load balancers, as further witnesses.
 
         :param asked: the load balancers that have a canary already.
-        :param address: admit only amphorae that would get this address.
-        :param zone: names of a zone, to admit only its amphorae.
         :returns: False if there are no others.
         """
         others = self._find_others(asked, address, zone)

@@ -81,10 +81,7 @@ class AdoptionWatch:
                 heard_for >= 2 * self._conf.hmsync.keepalive_interval)
 
     def _name(self, unproven, judged):
-        """Report amphorae that go on with an old list.
-
-        Once each: the database remembers what any housekeeper reported.
-        """
+        """Report amphorae that go on with an old list, each once."""
         new = doubt_repo.set_not_adopted(self._engine, [
             row for row in unproven if not row.is_named and
             judged[row.amphora_id] is adoption.Adoption.NOT_ADOPTED])

@@ -47,7 +47,6 @@ class Progress:
     def note(self, now, due):
         """Record how many amphorae are due.
 
-        :param due: how many amphorae could be claimed now.
         :returns: True while there is progress. After a stall it stays False
                   until nothing is due any more, because the housekeeper that
                   steps in makes progress, too.

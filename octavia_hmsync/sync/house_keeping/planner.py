@@ -8,9 +8,11 @@ import time
 from oslo_log import log as logging
 
 from octavia_hmsync import addresses as addr
+from octavia_hmsync.db import models
 from octavia_hmsync.metrics import instruments
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.sync.db import amphora_view as view_repo
+from octavia_hmsync.sync.db import clocks
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
@@ -181,8 +183,10 @@ class Planner:
         # By then every health manager that lives has written.
         if self._is_future and (
                 self._steadiness.clock_for > settings.offline_after / 2):
-            hm_repo.age_future(self._engine, settings.offline_after)
-            keeper_repo.age_future(self._engine, settings.lapses_after)
+            clocks.age_future(self._engine, models.HealthManager,
+                              settings.offline_after)
+            clocks.age_future(self._engine, models.HouseKeeper,
+                              settings.lapses_after)
             self._is_future = False
 
     def _report_held(self, held):

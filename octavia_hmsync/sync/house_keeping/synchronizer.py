@@ -47,8 +47,6 @@ class Batches:
     :param run: runs one batch; called with a function that it calls when no
                 amphora of the batch waits for its turn any more. It returns
                 how many amphorae had each result, empty if none was due.
-    :param limit: how many batches run at once, at most.
-    :param wake: called when begin() should be called again soon.
     """
 
     def __init__(self, run, limit, wake):
@@ -215,7 +213,6 @@ class Synchronizer:
 
     :param batch_engine: a separate engine for the batches, so that they never
                          use up the connections of other threads.
-    :param wake: called when run_once() should be called again soon.
     :param workers: a delegate.Delegate, or None without a jobboard.
     """
 

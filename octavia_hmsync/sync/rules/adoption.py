@@ -72,11 +72,8 @@ class Doubt:
 class Use:
     """Which lists an amphora may be using while a batch has claimed it.
 
-    :param addresses: the list that its agent acknowledged last, or None.
     :param previous: as Doubt.previous; empty if it was seen to use addresses.
     :param is_certain: False if a later upload may have arrived.
-    :param key_digest: of the heartbeat key that came with the list, None if
-                       that is not known.
     """
 
     addresses: tuple[str, ...] | None
@@ -180,7 +177,6 @@ def is_proven_by_receivers(doubt: Doubt, address: str,
     or if it is too long for the same address to have its turn so soon: each
     has its turn once in as many intervals as the list is long.
 
-    :param address: where the amphora is heard now.
     :param heard: addresses at which it was heard since has_had_time().
     :param period: seconds since it was last heard at this address, or None.
     """
@@ -229,7 +225,6 @@ def rule_out_by_gaps(doubt: Doubt, listened: abc.Iterable[str],
                          amphora can have had then.
     :param longest_gap: longest possible gap between two of its heartbeats,
                         seconds; infinite if it was not heard.
-    :param watched: seconds for which it was watched.
     :returns: as Doubt.previous; empty if it can only be using the list that
               it acknowledged.
     """

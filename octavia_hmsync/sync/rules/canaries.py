@@ -19,14 +19,12 @@ from octavia_hmsync.sync.rules import zones as zn
 class Eligible:
     """An amphora that may be chosen.
 
-    :param load_balancer: id of its load balancer, or its own id without one.
     :param addresses: the list that it would get.
     :param harm: what its failover would do; of two of one load balancer the
                  amphora with less is chosen first.
     :param is_mute: whether it is known to keep an old list: with an image
                     that never follows a list it proves nothing.
     :param fell_silent: whether it did so before, with a list on trial.
-    :param zone: names of its zone; see sync.rules.zones.
     :param fresh: which addresses are new in its zone; None for all that are
                   new anywhere.
     """

@@ -25,7 +25,6 @@ def judge(address: str, addresses: abc.Collection[str] | None,
           settings: timing.Settings) -> Standing:
     """Judge one amphora.
 
-    :param addresses: the list that its agent acknowledged last, or None.
     :param doubt: None if the amphora was seen to use that list.
     :param heard_ago: seconds since the draining health manager noted a
                       heartbeat that the new list rules out, or None.

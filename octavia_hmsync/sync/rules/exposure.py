@@ -16,15 +16,7 @@ from octavia_hmsync.sync.rules import silence
 
 @dataclasses.dataclass(frozen=True)
 class Sending:
-    """Which lists an amphora may be using, and how it signs.
-
-    :param addresses: the list that its agent last acknowledged.
-    :param others: lists that it may be using instead.
-    :param key_digest: of the heartbeat key that it signs with, None if that
-                       is not known.
-    :param previous_key_digest: of the key that it may still use with one of
-                                the others.
-    """
+    """Lists that an amphora may use, and its key, now and with others."""
 
     addresses: tuple[str, ...]
     others: tuple[tuple[str, ...], ...] = ()

@@ -36,12 +36,7 @@ class HeartbeatWatch:
 
     def sample(self, now: float, values: abc.Mapping[typing.Any, typing.Any],
                listening: abc.Iterable[str] = ()) -> None:
-        """Look once more.
-
-        :param values: {key: value or NO_NEWS} of all keys to watch; the watch
-                       of any other key ends.
-        :param listening: addresses at which a health manager may listen now.
-        """
+        """Look at {key: value or NO_NEWS}; other keys are dropped."""
         listening = frozenset(listening)
         self._watched = {key: self._next(key, now, value)
                          for key, value in values.items()}

@@ -33,7 +33,6 @@ class Obstacle(enum.Enum):
 class Keys:
     """Which service has which key, by digests.
 
-    :param published: the key that comes with the newest list.
     :param keepers: keys of the housekeepers that are up, by host.
     :param suspects: addresses that a roll back found at fault.
     """

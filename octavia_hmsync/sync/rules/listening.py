@@ -38,9 +38,6 @@ def grace(member: mem.Member, others: abc.Iterable[mem.Member],
     Longer while its new process starts, or if recent restarts took longer;
     but limited, because a process may start again and again and never listen.
 
-    :param member: a Member that does not listen.
-    :param others: all Members, with or without this one.
-    :param gone_for: seconds since its last keepalive or goodbye.
     :returns: less than 0 if there is no sign of a restart.
     """
     shortest = settings.restart_grace
@@ -93,8 +90,6 @@ class HealthManagers:
     An address that a file pins counts as listening all the time if no health
     manager ever registered there: a health manager need not have the plugin.
 
-    :param pinned: well-formed addresses that configuration files list.
-    :param left: addresses at which a health manager was registered before.
     :param reader_steady_for: seconds for which the members have been read
                               without a gap, see member.state_of().
     :param clock_steady_for: seconds for which the database's clock has not
@@ -147,7 +142,6 @@ class HealthManagers:
 
     @property
     def members(self) -> list[mem.Member]:
-        """All registered health managers."""
         return list(self._members.values())
 
     @property
@@ -236,7 +230,6 @@ def longest_gap(addresses: abc.Sequence[str], unheard: abc.Container[str],
                 lost: int = 0) -> float:
     """Return the longest gap between two heartbeats that are heard.
 
-    :param addresses: the list of one amphora, in order.
     :param lost: heartbeats to the other addresses that are lost in a row.
     :returns: number of heartbeat_interval; infinite if all are unheard.
     """

@@ -35,9 +35,6 @@ class Member:
     :param online_for: seconds since it became ONLINE at this address.
     :param is_heard: whether any heartbeat has arrived there since, None if
                      it does not report that.
-    :param announced: status and address in the last notification, or None.
-    :param key_digest: of the heartbeat key that it listens with, None if
-                       that is not known.
     :param zone: only amphorae of this zone reach it, None for all; see
                  sync.rules.zones.
     :param starting_age: seconds since its new process, which does not listen

@@ -36,8 +36,6 @@ def calm(settings: timing.Settings, recent: int) -> timing.Settings:
     another address, must not cause an upload to the fleet each time. Each
     recent generation adds one settle_time: with settle_time = 2 one such
     health manager causes at most 9 generations in a minute.
-
-    :param recent: generations that were published in the last CALM_PERIOD.
     """
     factor = max(1, recent - _UNHURRIED + 2)
     return dataclasses.replace(settings,
@@ -46,12 +44,7 @@ def calm(settings: timing.Settings, recent: int) -> timing.Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What to do now.
-
-    :param addresses: the list to publish, or None.
-    :param reason: why it is published, for people.
-    :param held: why a change that is due is not made, or None.
-    """
+    """What to do now; held: why a change that is due is not made, or None."""
 
     addresses: tuple[str, ...] | None = None
     reason: str = ''

@@ -35,7 +35,6 @@ class Steadiness:
         """Record a look.
 
         :param longest: seconds between two looks above which there is a gap.
-        :param database_time: the database's clock during the look, or None.
         :param tolerance: seconds by which that clock may drift between two
                           looks without a gap.
         :returns: seconds since the last gap; 0.0 after one.

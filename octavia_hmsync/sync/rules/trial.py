@@ -40,11 +40,9 @@ class Verdict(enum.Enum):
 class Admitted:
     """An amphora that may have a list before the others.
 
-    :param load_balancer: id of its load balancer, or its own id without one.
     :param is_tried: whether the upload has ended, well or not.
     :param is_applied: whether its agent acknowledged the list.
     :param fell_silent: whether it has_fallen_silent() since, for a time.
-    :param silence: seconds for which it was not heard.
     :param watched_for: seconds for which it was watched since.
     """
 

@@ -46,9 +46,7 @@ class Witness:
     """An amphora that acknowledged a list on trial, and how it behaves.
 
     :param addresses: its part of the list.
-    :param others: other lists that it may still be using.
     :param age: seconds since it acknowledged.
-    :param has_adopted: whether it was seen to use its list.
     :param noted: addresses at which it was heard since; health managers note
                   these if the amphora has not adopted in time.
     :param can_tell: False if it may be using any list, or gets another list.
@@ -128,7 +126,6 @@ def find_suspects(fresh: abc.Collection[str],
 
     :param silent: {silent load balancer: new addresses that its amphorae on
                    trial had}.
-    :param unheard: addresses at which no heartbeat ever arrived.
     :param witnesses: amphorae that did not fall silent.
     :returns: not empty unless there is no new address.
     """

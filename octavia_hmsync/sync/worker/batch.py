@@ -44,10 +44,6 @@ class Batch:
     As a context manager it releases all its claims in the end, whatever
     happens.
 
-    :param generation: number of the generation to upload.
-    :param slots: slot by address of its list, see sync.rules.subset.
-    :param key_digest: digest of the heartbeat key that amphorae get with the
-                       list, None if the list does not name one.
     :param zones: zone by address of the list, of addresses with a zone.
     """
 

@@ -106,7 +106,6 @@ class BatchRunner:
 
         :param owner: claim owner, an id of this process alone, 36 characters
                       at most; None for a new id.
-        :param limit: largest batch; None for that of the configuration.
         :returns: {result: number of amphorae}, empty if none was due.
         :raises InvalidConfiguration: see get_targets().
         """

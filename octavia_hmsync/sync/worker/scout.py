@@ -24,10 +24,7 @@ PROBE_INTERVAL = 30
 
 
 def get_name(service, host):
-    """Return the name of an uploader.
-
-    Services of one host may be in different networks.
-    """
+    """Return an uploader's name; services of a host may differ in reach."""
     return f'{service} on {host}'
 
 

@@ -6,6 +6,7 @@ import time
 
 from octavia_hmsync.db import models
 from octavia_hmsync import exceptions
+from octavia_hmsync.sync.db import clocks
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.db import left_address as left_repo
@@ -71,10 +72,10 @@ class HealthManagerCases(_Cases):
         """No age is negative but for a clock that is ahead."""
         self.register()
         self.register('hm2', '192.0.2.2')
-        self.assertEqual({}, hm_repo.find_ahead(self.engine))
+        self.assertEqual({}, clocks.find_ahead(self.engine))
         began = time.monotonic()
         self.silence('hm2', -60)
-        ahead = hm_repo.find_ahead(self.engine)
+        ahead = clocks.find_ahead(self.engine)
         self.assertEqual({'hm2'}, set(ahead))
         self.assertAge(-60, -ahead['hm2'], began)
         found = self.members()['hm2']
@@ -194,7 +195,7 @@ class HealthManagerCases(_Cases):
         self.register('hm2', '192.0.2.2')
         self.silence('hm2', -60)
         began = time.monotonic()
-        hm_repo.age_future(self.engine, OFFLINE_AFTER)
+        clocks.age_future(self.engine, models.HealthManager, OFFLINE_AFTER)
         found = self.members()
         self.assertAge(OFFLINE_AFTER, found['hm2'].keepalive_age, began)
         self.assertAge(0, found['hm1'].keepalive_age)

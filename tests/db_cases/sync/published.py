@@ -9,6 +9,7 @@ from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
+from octavia_hmsync.sync.db import clocks
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.rules import trial
@@ -320,7 +321,7 @@ class HouseKeeperCases(base.DatabaseTestCase):
     def test_age_future(self):
         self.touch('controller1', '192.0.2.1:5555')
         self.silence('controller1', -300)
-        keeper_repo.age_future(self.engine, 80)
+        clocks.age_future(self.engine, models.HouseKeeper, 80)
         self.assertLess(
             79, keeper_repo.get_pins(self.engine)['192.0.2.1:5555'])
 

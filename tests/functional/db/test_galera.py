@@ -39,6 +39,7 @@ from octavia_hmsync.network.db import port as port_repo
 from octavia_hmsync.sync.cli import drain
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import claim as claim_repo
+from octavia_hmsync.sync.db import clocks
 from octavia_hmsync.sync.db import doubt as doubt_repo
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
@@ -643,7 +644,7 @@ class TestReads(GaleraTestCase):
         """Waiting is no difference of clocks."""
         self.lag(self.cluster.nodes[2])
         self.register(self.engines[0], 'hm1')
-        self.assertLess(abs(hm_repo.get_clock_offset(self.engines[2])), 0.1)
+        self.assertLess(abs(clocks.get_offset(self.engines[2])), 0.1)
 
     def test_claim(self):
         self.add_amphorae(3)
@@ -701,7 +702,7 @@ class TestClocks(GaleraTestCase):
         self.register(self.engines[0], 'hm1')
         began = time.monotonic()
         self.register(self.engines[1], 'hm2', '192.0.2.2')
-        ahead = hm_repo.find_ahead(self.engines[0])
+        ahead = clocks.find_ahead(self.engines[0])
         self.assertEqual({'hm2'}, set(ahead))
         self.assertAge(-self.AHEAD, -ahead['hm2'], began)
         found = self.members()
@@ -717,7 +718,7 @@ class TestClocks(GaleraTestCase):
         self.assertFalse(hm_repo.touch(
             self.engines[0], 'hm2', 'a', '192.0.2.2', 5555, OFFLINE_AFTER))
         self.register(self.engines[0], 'hm2', '192.0.2.2')
-        self.assertEqual({}, hm_repo.find_ahead(self.engines[0]))
+        self.assertEqual({}, clocks.find_ahead(self.engines[0]))
 
     def test_lag_is_none(self):
         """One that waits answers with the time of before."""
@@ -728,7 +729,7 @@ class TestClocks(GaleraTestCase):
             with self.cluster.lagging(node):
                 hm_repo.touch(self.engines[0], 'hm1', 'a', '192.0.2.1', 5555,
                               OFFLINE_AFTER)
-                found = executor.submit(hm_repo.find_ahead, self.engines[2])
+                found = executor.submit(clocks.find_ahead, self.engines[2])
                 time.sleep(4)
                 hm_repo.touch(self.engines[0], 'hm1', 'a', '192.0.2.1', 5555,
                               OFFLINE_AFTER)

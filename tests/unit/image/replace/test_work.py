@@ -85,6 +85,7 @@ class ListenersTestCase(test_agent_client.AgentClientTestCase):
         self.get_cert = self.useFixture(fixtures.MockPatchObject(
             noop.NoopCertManager, 'get_cert', autospec=True,
             side_effect=noop.NoopCertManager.get_cert)).mock
+        self.useFixture(fixtures.MockPatchObject(work_, 'AGENT_TIMEOUT', 10))
         self.client = agent_client.RestAgentClient(self.make_client_conf())
         self.lb = clusters.make_load_balancer()
         self.lb.topology = 'ACTIVE_STANDBY'
@@ -100,8 +101,7 @@ class ListenersTestCase(test_agent_client.AgentClientTestCase):
             amphora.role = 'MASTER'
 
     def get(self):
-        return work_.Listeners(self.client, self.lb, self.secret_timeout,
-                               10)
+        return work_.Listeners(self.client, self.lb, self.secret_timeout)
 
     def changes(self):
         """Return who was asked for something else than to tell."""
