@@ -9,8 +9,10 @@ from openstack import exceptions as sdk_exceptions
 from oslotest import base
 from testtools import content
 
+from tests.cloud import api_clients
 from tests.cloud import front
 from tests.cloud import neutron
+from tests.functional import clients
 
 SIZES = {'cluster_desired_size': 4, 'cluster_min_size': 2,
          'cluster_affinity': 'FLOW'}
@@ -77,7 +79,7 @@ class ProviderTestCase(base.BaseTestCase):
         return e
 
 
-class TestChoices(ProviderTestCase):
+class TestChoices(clients.ClientsMixin, ProviderTestCase):
 
     def test_choices(self):
         self.serve()
@@ -86,6 +88,8 @@ class TestChoices(ProviderTestCase):
         self._by_provider()
         self._by_flavor()
         self._by_default()
+        self.assertEachSeesTheSame(api_clients.SDK,
+                                   api_clients.CloudProvider)
 
     def _by_provider(self):
         made = self.create(provider='amphora_cluster')
