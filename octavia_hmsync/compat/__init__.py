@@ -89,6 +89,7 @@ LISTENER = sa.table(
     sa.column('load_balancer_id', sa.String(36)),
     sa.column('protocol', sa.String(16)),
     sa.column('protocol_port', sa.Integer()),
+    sa.column('peer_port', sa.Integer()),
     sa.column('enabled', sa.Boolean()),
     sa.column('provisioning_status', sa.String(16)),
     sa.column('operating_status', sa.String(16)),
@@ -318,6 +319,15 @@ def load_neutron_auth():
     from octavia.common import keystone
 
     return keystone.KeystoneSession('neutron').get_auth()
+
+
+def opens_peers_to_group():
+    """Tell whether Octavia opens peers ports to a load balancer's group only.
+
+    Older releases open them to all.
+    """
+    return getattr(CONF.networking, 'use_remote_group_for_lb_peer_ports',
+                   False)
 
 
 def load_amphora_driver(name):

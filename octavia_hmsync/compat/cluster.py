@@ -19,6 +19,7 @@ from oslo_utils import timeutils
 from stevedore import driver as stevedore_driver
 from taskflow import engines
 from taskflow import exceptions as taskflow_exc
+from taskflow.patterns import linear_flow
 
 from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora as compat_amphora
@@ -227,6 +228,24 @@ def make_allocation_tasks():
             requires=(LOADBALANCER_ID, ADDITIONAL_VIPS),
             provides=LOADBALANCER),
         network_tasks.UpdateVIPSecurityGroup(requires=LOADBALANCER_ID)]
+
+
+def restore_vip(load_balancer_id):
+    """Make what the VIP of a load balancer lacks in Neutron, as a failover.
+
+    :returns: the id of the port of the VIP.
+    :raises Exception: any that Octavia's network driver raises.
+    """
+    run(linear_flow.Flow('octavia-hmsync-restore-vip').add(
+        *make_allocation_tasks()), {LOADBALANCER_ID: load_balancer_id})
+    found = compat_amphora.get_load_balancer(load_balancer_id)
+    session = db_api.get_session()
+    with session.begin():
+        for amphora in found.amphorae:
+            if amphora.ha_port_id:
+                repositories.AmphoraRepository().update(
+                    session, amphora.id, ha_port_id=found.vip.port_id)
+    return found.vip.port_id
 
 
 def make_activation_tasks(is_new):

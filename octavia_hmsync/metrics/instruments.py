@@ -98,6 +98,11 @@ class HouseKeepingInstruments(Instruments):
             'change, of one load balancer or of all; absent while it does not '
             'answer this housekeeper.', ['distributor'],
             registry=self.registry)
+        self._repairs = prometheus_client.Counter(
+            'octavia_hmsync_cluster_repairs',
+            'Ports and security groups of clusters that somebody deleted or '
+            'changed in Neutron, and that this housekeeper has repaired.',
+            ['what'], registry=self.registry)
         self.plan_held = prometheus_client.Gauge(
             'octavia_hmsync_plan_held',
             'Whether a change of the list that would be due is held back; '
@@ -116,6 +121,14 @@ class HouseKeepingInstruments(Instruments):
         self._full.clear()
         for name, is_full in full.items():
             self._full.labels(name).set(is_full)
+
+    def on_repairs(self, repairs):
+        """Count repairs in Neutron.
+
+        :param repairs: {what was repaired: number}.
+        """
+        for what, number in repairs.items():
+            self._repairs.labels(what).inc(number)
 
     def on_survey(self, load_balancers, outdated):
         """Set how many load balancers are outdated.

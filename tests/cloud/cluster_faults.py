@@ -429,6 +429,61 @@ class DistributorPortDeleted(Fault):
             'another port of a distributor', 120, 1)
 
 
+class VIPPortDeleted(Fault):
+    """Neutron forgets its floating IP, whose owner gives it back."""
+
+    group = 'tenant'
+    is_felt = True
+
+    def begin(self):
+        self._port_id = self.about(self.world.get_vip_port())
+        self._network = self.cloud.connection.network
+        self._floating = list(self._network.ips(port_id=self._port_id))
+        if self._floating:
+            self.world.lose_outside()
+        self._network.delete_port(self._port_id)
+
+    def end(self):
+        waiting.wait_for(
+            lambda: self.world.get_vip_port() != self._port_id,
+            'another port of the VIP', 120, 1)
+        made = self._network.get_port(self.world.get_vip_port())
+        if self.world.lb.vip_address not in {
+                ip['ip_address'] for ip in made.fixed_ips}:
+            raise AssertionError(f'{made} has not the address of the VIP')
+        for each in self._floating:
+            self._network.update_ip(each.id, port_id=made.id)
+
+
+class RulesDeleted(Fault):
+    """The security group of the load balancer admits nothing any more."""
+
+    group = 'tenant'
+    is_felt = True
+
+    def begin(self):
+        name = self.about(f'lb-{self.world.lb.id}')
+        network = self.cloud.connection.network
+        self._group = network.find_security_group(name, ignore_missing=False)
+        self._before = self._read()
+        for rule in network.security_group_rules(
+                security_group_id=self._group.id):
+            network.delete_security_group_rule(rule.id)
+
+    def _read(self):
+        return sorted(
+            (rule.direction, rule.ether_type, str(rule.protocol),
+             str(rule.port_range_min), str(rule.remote_ip_prefix),
+             str(rule.remote_group_id)) for rule in
+            self.cloud.connection.network.security_group_rules(
+                security_group_id=self._group.id))
+
+    def end(self):
+        waiting.wait_for(lambda: self._read() == self._before,
+                         lambda: f'{self._before}, not {self._read()}', 120,
+                         1)
+
+
 class PortChanged(Fault):
     """A port loses its address pairs and security groups."""
 
@@ -482,6 +537,24 @@ class MemberPortChanged(PortChanged):
             sorted(self.world.get_serving())))
 
 
+class MemberPortOff(Fault):
+    """That of the front end carries nothing."""
+
+    group = 'tenant'
+    is_felt = True
+
+    def begin(self):
+        self._port_id = self.about(self.world.get_port(self.chance.choice(
+            sorted(self.world.get_serving()))))
+        self.cloud.connection.network.update_port(self._port_id,
+                                                  admin_state_up=False)
+
+    def end(self):
+        waiting.wait_for(
+            lambda: self.cloud.connection.network.get_port(
+                self._port_id).is_admin_state_up, 'port that is on', 120, 1)
+
+
 KINDS = (
     MemberKilled, MemberKilled, MemberHung, MemberForwardsNothing,
     HalfOfMembersKilled, ControllerKilled, ControllerKilled, ControllerHung,
@@ -489,7 +562,8 @@ KINDS = (
     DistributorKilled, DistributorHung, DistributorApart, VswitchHung,
     VswitchKilled, NodeKilled, Resized, Replaced, Drained, Moved, Updated,
     DistributorPortDeleted, DistributorPortChanged, MemberPortDeleted,
-    MemberPortChanged)
+    MemberPortChanged, MemberPortOff, VIPPortDeleted,
+    RulesDeleted)
 
 
 def may_be_together(one, other):

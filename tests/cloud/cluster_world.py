@@ -191,6 +191,11 @@ class World:
                      self._rows['hmsync_distributor_vip'] if vip['active']),
                     None)
 
+    def get_vip_port(self):
+        """The id of the port of the VIP, as Octavia has it."""
+        return self.cloud.connection.load_balancer.get_load_balancer(
+            self.lb.id).vip_port_id
+
     def get_port(self, amphora_id):
         """The id of the port of an amphora in the network of the VIP."""
         with self.cloud.engine.connect() as connection:
@@ -208,6 +213,10 @@ class World:
     def lose_pinned(self, host):
         """As lose(), of connections that a node remembers one by one."""
         self.lost |= get_pinned(self.cloud, host, self.cluster['id'])
+
+    def lose_outside(self):
+        """As lose(), of connections to the floating IP."""
+        self.lost |= self.held[-1].report().opened
 
     def get_ports(self, amphora_id):
         """Ports of the clients that are connected to an amphora."""

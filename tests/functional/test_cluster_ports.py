@@ -5,6 +5,12 @@
 import itertools
 import uuid
 
+from octavia.common import data_models
+from octavia.network.drivers.neutron import allowed_address_pairs
+from openstack import exceptions as sdk_exc
+
+from octavia_hmsync.cluster.db import admission
+from octavia_hmsync.cluster.distribution import groups as cluster_groups
 from octavia_hmsync.cluster.distribution.ovn import ports as ovn_ports
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
 from octavia_hmsync import exceptions
@@ -120,7 +126,7 @@ class TestPorts(base.TestCase):
         ids = {made.id, member.id, str(uuid.uuid4())}
         found = self.subject.read(ids)
         self.assertEqual({made.id, member.id}, set(found))
-        self.assertTrue(self.subject.is_right(found[made.id]))
+        self.assertTrue(self.subject.is_right(found[made.id], set()))
         self.assertEqual(tuple(member.security_group_ids),
                          found[member.id].groups)
         self.subject.change(member.id, found[member.id], [f'{V4}/32'])
@@ -128,15 +134,20 @@ class TestPorts(base.TestCase):
         self.api.update_port(member.id, security_group_ids=[])
         self.subject.change(member.id, self.subject.read(ids)[member.id],
                             groups=found[member.id].groups)
+        self.api.update_port(member.id, admin_state_up=False)
+        self.assertFalse(self.subject.read(ids)[member.id].is_on)
+        self.subject.change(member.id, self.subject.read(ids)[member.id],
+                            is_off=True)
+        self.assertTrue(self.subject.read(ids)[member.id].is_on)
         self.assertEqual(found[member.id].groups,
                          self.subject.read(ids)[member.id].groups)
         self.api.update_port(made.id, allowed_address_pairs=[])
         wrong = self.subject.read(ids)[made.id]
         self.assertEqual(wrong.is_secured,
-                         not self.subject.is_right(wrong))
+                         not self.subject.is_right(wrong, set()))
         self.ensure(network)
         self.assertTrue(self.subject.is_right(
-            self.subject.read(ids)[made.id]))
+            self.subject.read(ids)[made.id], set()))
         self.api.delete_port(made.id)
         self.assertEqual({member.id}, set(self.subject.read(ids)))
         # More than are asked for at once.
@@ -316,6 +327,116 @@ class TestPorts(base.TestCase):
         subject = cluster_ports.Ports(self.conf, connection)
         self.assertRaises(exceptions.CloudUnavailable, subject.get_network,
                           'any')
+
+    # What is deleted by hand, as Octavia's own driver makes it
+
+    def make_octavia(self):
+        """Octavia's network driver, with this Neutron."""
+        made = object.__new__(allowed_address_pairs.AllowedAddressPairsDriver)
+        made.network_proxy = self.api
+        made.sec_grp_enabled = True
+        made._check_extension_enabled = lambda _alias: True
+        return made
+
+    def make_load_balancer(self, vip, *listeners, more=()):
+        lb_id = str(uuid.uuid4())
+        return data_models.LoadBalancer(
+            id=lb_id, project_id='demo', vip=vip, topology='ACTIVE_ACTIVE',
+            additional_vips=[data_models.AdditionalVip(ip_address=each)
+                             for each in more],
+            listeners=[data_models.Listener(
+                protocol=protocol, protocol_port=port, peer_port=peer_port,
+                provisioning_status='ACTIVE', allowed_cidrs=[
+                    data_models.ListenerCidr(listener_id='any', cidr=cidr)
+                    for cidr in cidrs])
+                for protocol, port, peer_port, cidrs in listeners])
+
+    def list_rules(self, group_id):
+        return {rule.id: rule for rule in self.api.security_group_rules(
+            security_group_id=group_id)}
+
+    def test_each_rule_of_a_load_balancer(self):
+        """Each is made anew as it was, and Octavia changes nothing then."""
+        listeners = (('TCP', 80, 1025, ()),
+                     ('UDP', 53, 1026, ('192.0.2.0/24', 'fd00::/64')),
+                     ('HTTPS', 443, 1025, ('0.0.0.0/0',)))
+        for sg_ids in ([], [str(uuid.uuid4())]):
+            load_balancer = self.make_load_balancer(
+                data_models.Vip(ip_address=V4, sg_ids=sg_ids), *listeners,
+                more=(V6,))
+            octavia = self.make_octavia()
+            name = cluster_groups.get_name(load_balancer.id)
+            made = octavia._create_security_group(name)
+            self.addCleanup(self.api.delete_security_group, made.id)
+            octavia._update_security_group_rules(load_balancer, made.id)
+            needed = admission.Admission(
+                load_balancer.id, (V4, V6), tuple(sg_ids), tuple(
+                    admission.Listener(*each) for each in listeners))
+            group, = self.subject.list_groups([name, 'lb-none'])
+            self.assertEqual((made.id, []), (
+                group.id, cluster_groups.find_missing(needed, group.rules)))
+            for rule_id in self.list_rules(made.id):
+                self.api.delete_security_group_rule(rule_id)
+                found, = self.subject.list_groups([name])
+                missing, = cluster_groups.find_missing(needed, found.rules)
+                self.assertTrue(self.subject.add_rule(made.id, missing))
+                # Somebody else was first.
+                self.assertFalse(self.subject.add_rule(made.id, missing))
+                found, = self.subject.list_groups([name])
+                self.assertEqual(group.rules, found.rules)
+            before = set(self.list_rules(made.id))
+            octavia._update_security_group_rules(load_balancer, made.id)
+            self.assertEqual(before, set(self.list_rules(made.id)))
+
+    def test_rules_of_distributors(self):
+        self.ensure(self.add_network())
+        group, = self.subject.list_groups([cluster_groups.DISTRIBUTORS])
+        self.assertEqual(
+            [], cluster_groups.find_missing_of_distributors(group.rules))
+        for rule_id in self.list_rules(group.id):
+            self.api.delete_security_group_rule(rule_id)
+        self.subject._ensure_group()
+        self.assertEqual([group], self.subject.list_groups(
+            [cluster_groups.DISTRIBUTORS]))
+        # Whoever has a port with it cannot delete it all.
+        port = self.api.create_port(
+            network_id=self.network_id, security_group_ids=[group.id])
+        self.addCleanup(self.api.delete_port, port.id)
+        self.assertRaises(sdk_exc.ConflictException,
+                          self.api.delete_security_group, group.id)
+
+    def test_port_of_a_vip(self):
+        """It is made as it was, unless somebody else has the address."""
+        self.add_network()
+        vip = data_models.Vip(
+            network_id=self.network_id, subnet_id=self.subnets[V4],
+            ip_address=V4)
+        load_balancer = self.make_load_balancer(vip)
+        octavia = self.make_octavia()
+        made, _ = octavia.allocate_vip(load_balancer)
+        self.assertEqual(made.port_id, self.subject.find_holder(
+            self.network_id, V4))
+        before = self.api.get_port(made.port_id).to_dict()
+        vip.port_id = made.port_id
+        self.api.delete_port(made.port_id)
+        self.assertIsNone(self.subject.find_holder(self.network_id, V4))
+        again, _ = octavia.allocate_vip(load_balancer)
+        after = self.api.get_port(again.port_id).to_dict()
+        for values in (before, after):
+            for name in ('id', 'mac_address', 'created_at', 'updated_at',
+                         'revision_number', 'location'):
+                values.pop(name)
+        self.assertEqual(before, after)
+        state, = self.subject.read({again.port_id}).values()
+        self.assertEqual(((V4,), False), (state.addresses, state.is_on))
+        # With a security group that nobody has any more.
+        self.api.update_port(again.port_id, security_group_ids=[])
+        vip.port_id = again.port_id
+        group_id = octavia.update_vip_sg(load_balancer, vip)
+        self.addCleanup(self.api.delete_security_group, group_id)
+        self.addCleanup(self.api.delete_port, again.port_id)
+        state, = self.subject.read({again.port_id}).values()
+        self.assertEqual((group_id,), state.groups)
 
     # Those that OVN's load balancers have
 

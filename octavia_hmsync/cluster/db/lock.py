@@ -177,6 +177,17 @@ def fail_failover(engine, cluster_id, owner, expiry):
                    compat.PENDING_UPDATE)
 
 
+@api.retry
+def fail(engine, cluster_id, owner, expiry):
+    """Set a load balancer that is ACTIVE, and cannot be mended, to ERROR.
+
+    :raises Lost: if another owner has claimed the cluster.
+    """
+    with engine.begin() as connection:
+        claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
+        _leave(connection, cluster_id, compat.ERROR, compat.ACTIVE)
+
+
 def get_status(engine, cluster_id):
     """Return the load balancer's provisioning status; None if it is gone."""
     found = rows.read(engine, sa.select(_LB.c.provisioning_status)

@@ -44,12 +44,14 @@ class Report:
     :param failed: {id of a cluster: why its distributors were not told}.
     :param full: {name of a distributor: whether its table of connections is
                  full}, of the distributors that report it.
+    :param repairs: {what, see port_watch: how often it was repaired}.
     """
 
     problems: dict[str, str]
     told: int
     failed: dict[str, str]
     full: dict[str, bool] = dataclasses.field(default_factory=dict)
+    repairs: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
 class Watch(typing.Protocol):

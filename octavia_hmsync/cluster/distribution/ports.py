@@ -18,12 +18,13 @@ from openstack import exceptions as sdk_exc
 from oslo_utils import uuidutils
 
 from octavia_hmsync import cloud
+from octavia_hmsync.cluster.distribution import groups as cluster_groups
 from octavia_hmsync import compat
 from octavia_hmsync.compat import compute as compat_compute
 from octavia_hmsync import exceptions
 
 DEVICE_OWNER = 'Octavia:distributor'
-GROUP_NAME = 'octavia-hmsync-distributors'
+_GROUP = cluster_groups.DISTRIBUTORS
 GROUP_DESCRIPTION = ('Made by octavia-hmsync for the ports of distributors: '
                      'anything may pass, as members have groups of their '
                      'own. Stateless, because a distributor sees one half '
@@ -38,7 +39,8 @@ _OVS = 'openvswitch'
 # Ports in one request, and their fields.
 _AT_ONCE = 50
 _FIELDS = ('id', 'port_security_enabled', 'allowed_address_pairs',
-           'security_groups', 'binding:vif_details')
+           'security_groups', 'binding:vif_details', 'admin_state_up',
+           'fixed_ips')
 # All addresses of clients; Neutron does not take ::/0.
 _ANYBODY = {4: ('0.0.0.0/0',), 6: ('2000::/3', 'fc00::/7')}
 
@@ -64,12 +66,16 @@ class State:
     :param pairs: addresses and networks that it may send from.
     :param groups: ids of its security groups, in order.
     :param is_ovs: whether neutron-openvswitch-agent has wired it.
+    :param is_on: whether it may carry traffic at all.
+    :param addresses: its own.
     """
 
     is_secured: bool
     pairs: tuple[str, ...]
     groups: tuple[str, ...]
     is_ovs: bool = False
+    is_on: bool = True
+    addresses: tuple[str, ...] = ()
 
 
 def get_name(cluster_id, host):
@@ -134,10 +140,11 @@ def _read(port):
         tuple(pair['ip_address']
               for pair in port.get('allowed_address_pairs') or ()),
         tuple(sorted(port.get('security_groups') or ())),
-        _OVS in bound.values())
+        _OVS in bound.values(), bool(port.get('admin_state_up', True)),
+        tuple(ip['ip_address'] for ip in port.get('fixed_ips') or ()))
 
 
-class Ports(cloud.NeutronClient):
+class Ports(cluster_groups.GroupsClient):
     """Creates and deletes the ports of distributors. Threads may share it.
 
     Every method calls Neutron, and raises CloudUnavailable or CloudRefused,
@@ -247,9 +254,9 @@ class Ports(cloud.NeutronClient):
         found = self._find_group()
         if found is None:
             try:
-                with self._reported(f'make the security group {GROUP_NAME}'):
+                with self._reported(f'make the security group {_GROUP}'):
                     made = self._api.create_security_group(
-                        name=GROUP_NAME, description=GROUP_DESCRIPTION,
+                        name=_GROUP, description=GROUP_DESCRIPTION,
                         stateful=False, **self._scope)
             except exceptions.CloudUnavailable:
                 # Perhaps only the answer was lost.
@@ -261,33 +268,17 @@ class Ports(cloud.NeutronClient):
             if made.id != found.id:
                 with self._reported(f'delete the security group {made.id}'):
                     self._api.delete_security_group(made.id)
-        there = {(rule['direction'], rule['ethertype'])
-                 for rule in found.security_group_rules
-                 if not (rule['protocol'] or rule['remote_ip_prefix'] or
-                         rule['remote_group_id'])}
-        for version in ('IPv4', 'IPv6'):
-            if ('ingress', version) not in there:
-                self._add_rule(found.id, version)
+        for rule in cluster_groups.find_missing_of_distributors(
+                cluster_groups.read_rules(found.security_group_rules)):
+            self.add_rule(found.id, rule)
         return found.id
 
     def _find_group(self):
-        with self._reported(f'look for the security group {GROUP_NAME}'):
+        with self._reported(f'look for the security group {_GROUP}'):
             found = [group for group in self._api.security_groups(
-                name=GROUP_NAME, **self._scope) if not group.stateful]
+                name=_GROUP, **self._scope) if not group.stateful]
         return min(found, key=lambda group: (group.created_at or '',
                                              group.id), default=None)
-
-    def _add_rule(self, group_id, version):
-        try:
-            with self._reported(
-                    f'add a rule to the security group {GROUP_NAME}'):
-                self._api.create_security_group_rule(
-                    security_group_id=group_id, direction='ingress',
-                    ether_type=version, **self._scope)
-        except exceptions.CloudRefused as e:
-            # Another process may have made the same rule a moment ago.
-            if not isinstance(e.__cause__, sdk_exc.ConflictException):
-                raise
 
     def _bind(self, port, host):
         """Ensure that a port is bound to a node; return it anew."""
@@ -382,17 +373,33 @@ class Ports(cloud.NeutronClient):
             marker = {'marker': page['ports'][-1]['id']}
 
     @staticmethod
-    def is_right(state):
-        """Tell whether a port lets a distributor send what it must."""
+    def is_right(state, own_groups):
+        """Tell whether a port lets a distributor send what it must.
+
+        :param own_groups: ids of the security groups of distributors.
+        """
         if not state.is_secured:
             return True
         anybody = {text for texts in _ANYBODY.values() for text in texts}
         return bool(not state.is_ovs and state.groups and
+                    own_groups.issuperset(state.groups) and
                     anybody.intersection(state.pairs))
 
-    def change(self, port_id, state, pairs=(), groups=None):
-        """Give a port what it lacks; None keeps its security groups."""
-        values = {}
+    def find_holder(self, network_id, address):
+        """Return the id of the port with an address, None without one."""
+        with self._reported(f'look who has the address {address}'):
+            return next((port.id for port in self._api.ports(
+                network_id=network_id,
+                fixed_ips=f'ip_address={address}')), None)
+
+    def change(self, port_id, state, pairs=(), groups=None, is_off=False):
+        """Give a port what it lacks.
+
+        :param groups: ids of its security groups; None to keep them.
+        :param is_off: whether to switch it on.
+        """
+        values: dict[str, object] = (
+            {'admin_state_up': True} if is_off else {})
         if pairs:
             values['allowed_address_pairs'] = [
                 {'ip_address': text} for text in (*state.pairs, *pairs)]

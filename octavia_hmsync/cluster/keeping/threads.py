@@ -53,6 +53,7 @@ class ClusterThreads:
         report = self._distributor_watch.run_once()
         if self._measure:
             self._measure.on_distributors(report.full)
+            self._measure.on_repairs(report.repairs)
 
     def _keep_instances(self):
         # OVN has no distributors to boot.

@@ -218,6 +218,10 @@ class ClusterCalls(base.DatabaseTestCase):
         lock_repo.begin_failover(self.engine, asked[0], 'amphora1')
         return asked
 
+    @_call(lock_repo.fail)
+    def fail_load_balancer_of_cluster(self):
+        return self._claim_of('ACTIVE')
+
     @_call(lock_repo.get_status)
     def get_status_of_load_balancer_of_cluster(self):
         return self._claim_of('ACTIVE')[:1]

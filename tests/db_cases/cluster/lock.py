@@ -109,6 +109,16 @@ class ClusterLockCases(base.DatabaseTestCase):
         lock_repo.fail_deletion(self.engine, CLUSTER, 'me', 60)
         self.assertStatus('ERROR', 'ERROR')
 
+    def test_fails(self):
+        """Only one that nobody works on."""
+        for before, after in (('ACTIVE', 'ERROR'),
+                              ('PENDING_UPDATE', 'PENDING_UPDATE')):
+            self.be(before, 'ACTIVE')
+            lock_repo.fail(self.engine, CLUSTER, 'me', 60)
+            self.assertStatus(after, 'ACTIVE')
+        self.assertRaises(exceptions.Lost, lock_repo.fail, self.engine,
+                          CLUSTER, 'another', 60)
+
     def test_no_load_balancer(self):
         self.assertIsNone(lock_repo.get_status(self.engine, 'nobody'))
 

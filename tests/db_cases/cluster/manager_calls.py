@@ -7,6 +7,7 @@ See ``tests.db_cases.calls``.
 
 import datetime
 
+from octavia_hmsync.cluster.db import admission as admission_repo
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync.cluster.db import member as member_repo
@@ -141,6 +142,11 @@ class ManagerCalls(cluster_calls.ClusterCalls):
 
     @_call(front_repo.get_vip_ports)
     def get_vip_ports(self):
+        self._make()
+        return ()
+
+    @_call(admission_repo.get_all)
+    def get_admissions(self):
         self._make()
         return ()
 

@@ -5,6 +5,7 @@
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.distribution import groups
 from octavia_hmsync.cluster.distribution.ovs import distributor_watch
 from octavia_hmsync.cluster.distribution.ovs import distributors as ovs_backend
 from octavia_hmsync.cluster.distribution.ovs import vips as cluster_vips
@@ -135,7 +136,7 @@ class FakePorts:
     """Neutron, as far as distributors need it.
 
     .is_on tells by port whether it carries traffic; .refused are hosts that
-    it cannot bind ports to.
+    it cannot bind ports to. .gone has ports, and names of security groups.
     """
 
     def __init__(self):
@@ -146,6 +147,11 @@ class FakePorts:
         self.states = {}
         self.gone, self.made = set(), set()
         self.changes = []
+        # Of all security groups.
+        self.rules = groups.find_missing_of_distributors(())
+        # {address: id of the port that has it}
+        self.holders = {}
+        self.refusal = None
         self.refused = set()
         self.error = None
         self.network = {'id': NETWORK, 'name': 'net1', 'mtu': 1450,
@@ -178,17 +184,34 @@ class FakePorts:
 
     def read(self, port_ids):
         self._ask()
-        right = cluster_ports.State(True, (ADDRESS, '0.0.0.0/0'), ('group',))
+        right = cluster_ports.State(True, (ADDRESS, '0.0.0.0/0'), ('group',),
+                                    addresses=(ADDRESS,))
         return {port_id: self.states.get(port_id, right)
                 for port_id in port_ids if port_id not in self.gone and
                 (port_id in self.hosts or port_id not in self.made)}
 
     is_right = staticmethod(cluster_ports.Ports.is_right)
 
-    def change(self, port_id, state, pairs=(), groups=None):
+    def change(self, port_id, state, pairs=(), groups=None, is_off=False):
         self._ask()
-        self.changes.append((port_id, tuple(pairs), groups))
+        if self.refusal:
+            raise self.refusal
+        self.changes.append((port_id, tuple(pairs), groups, is_off))
         self.states.pop(port_id, None)
+
+    def find_holder(self, network_id, address):
+        self._ask()
+        return self.holders.get(address)
+
+    def list_groups(self, names):
+        self._ask()
+        return [groups.Group('group', name, frozenset(self.rules))
+                for name in names if name not in self.gone]
+
+    def add_rule(self, group_id, rule):
+        self._ask()
+        self.rules.append(rule)
+        return True
 
     def get_addresses(self, port_id):
         self._ask()

@@ -45,6 +45,13 @@ class TestInstruments(base.TestCase):
             PREFIX + 'plan_decisions_total', {'decision': 'held'})
             for subject in (one, other)])
 
+    def test_repairs(self):
+        subject = instruments.HouseKeepingInstruments()
+        for repairs in ({'rule': 2}, {}, {'rule': 1}):
+            subject.on_repairs(repairs)
+        self.assertEqual(3, subject.registry.get_sample_value(
+            PREFIX + 'cluster_repairs_total', {'what': 'rule'}))
+
     def test_distributors(self):
         """One that does not answer any more is not there."""
         subject = instruments.HouseKeepingInstruments()

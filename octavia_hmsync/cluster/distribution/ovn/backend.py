@@ -25,7 +25,8 @@ class OVNBackend:
         return watch.OVNWatch(
             self._engine, self._balancers,
             heartbeat_interval=self._conf.health_manager.heartbeat_interval,
-            interval=self._conf[cluster_conf.GROUP].keeper_interval)
+            interval=self._conf[cluster_conf.GROUP].keeper_interval,
+            host=self._conf.host)
 
     def make_probe_watch(self, wake):
         return probes.OVNProbeWatch(self._engine, self._balancers,

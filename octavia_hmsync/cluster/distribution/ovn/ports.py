@@ -48,7 +48,7 @@ class SourcePorts(ports.Ports):
         return Source(found.id, found.mac_address.lower(), network['mtu'])
 
     @staticmethod
-    def is_right(state):
+    def is_right(state, own_groups):
         """As ports.Ports.is_right(); OVN needs the pair of the VIP."""
         return not state.is_secured or bool(state.pairs)
 

@@ -22,6 +22,7 @@ from octavia_hmsync.cluster.distribution import distributor_status
 from octavia_hmsync.cluster.distribution import member_facts
 from octavia_hmsync.cluster.distribution.ovn import balancers as balancers_
 from octavia_hmsync.cluster.distribution import port_watch
+from octavia_hmsync.cluster import work
 from octavia_hmsync import exceptions
 from octavia_hmsync import periodic
 
@@ -107,18 +108,19 @@ class OVNWatch:
 
     :param heartbeat_interval: seconds between two heartbeats of an amphora.
     :param interval: seconds between two rounds.
+    :param host: the name of this controller.
     """
 
     def __init__(self, engine, balancers, clock=time.monotonic,
-                 heartbeat_interval=10, interval=5):
+                 heartbeat_interval=10, interval=5, host='ovn'):
         self._engine = engine
         self._recorder = distributor_status.Recorder(engine, interval)
         self._balancers = balancers
         self._clock = clock
         self._heartbeat_interval = heartbeat_interval
         self._nodes = Nodes(engine, balancers, clock)
-        self._ports = port_watch.PortWatch(engine, balancers.ports,
-                                           balancers.add)
+        self._ports = port_watch.make(engine, balancers.ports, balancers.add,
+                                      work.make_claims(engine, host))
         self._swept: float | None = None
         self._checked: float | None = None
         self._last: float | None = None
@@ -149,7 +151,8 @@ class OVNWatch:
         self._check_ports()
         member_facts.count_connections(self._engine, _Silent,
                                        self._heartbeat_interval)
-        return backend.Report({}, len(work) - len(failed), failed)
+        return backend.Report({}, len(work) - len(failed), failed, {},
+                              self._ports.take_repairs())
 
     def _check_ports(self):
         now = self._clock()

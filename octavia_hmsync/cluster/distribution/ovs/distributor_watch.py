@@ -113,8 +113,8 @@ class DistributorWatch:
         self._recorder = distributor_status.Recorder(engine, interval)
         self._distributors = distributors
         self._vips = vips
-        self._ports = port_watch.PortWatch(engine, distributors.ports,
-                                           vips.repair)
+        self._ports = port_watch.make(engine, distributors.ports, vips.repair,
+                                      self._claims)
         self._floating = floating
         self._clock = clock
         self._heartbeat_interval = heartbeat_interval
@@ -154,7 +154,8 @@ class DistributorWatch:
         member_facts.count_connections(
             self._engine, self._distributors.client_of,
             self._heartbeat_interval)
-        return backend.Report(problems, told, failed, full)
+        return backend.Report(problems, told, failed, full,
+                              self._ports.take_repairs())
 
     def _tidy(self, rows, problems, online, is_full):
         """Do the rare things, which wait for Neutron.

@@ -12,10 +12,9 @@ from collections import abc
 import ipaddress
 import typing
 
-from openstack import exceptions as sdk_exc
 from oslo_log import log as logging
 
-from octavia_hmsync import cloud
+from octavia_hmsync.cluster.distribution import groups
 from octavia_hmsync.cluster.distribution.ovs import documents
 from octavia_hmsync import exceptions
 
@@ -25,10 +24,6 @@ LOG = logging.getLogger(__name__)
 PROTOCOL = '6'
 DESCRIPTION = ('Made by octavia-hmsync: a distributor asks haproxy whether it '
                'hangs.')
-# Octavia's name for the group of a load balancer.
-GROUP_NAME = 'lb-{}'
-# Groups in one request.
-_AT_ONCE = 50
 
 Rule = tuple[str, str]
 
@@ -50,7 +45,7 @@ def find_changes(wanted: abc.Iterable[Rule], there: abc.Mapping[str, Rule]
     return sorted(rest), surplus
 
 
-class PeerRules(cloud.NeutronClient):
+class PeerRules(groups.GroupsClient):
     """Creates and deletes rules, each time ensure() is called.
 
     :param connection: an openstack.connection.Connection; made on first use
@@ -95,31 +90,18 @@ class PeerRules(cloud.NeutronClient):
                 if rule.remote_ip_prefix}
 
     def _find_groups(self, load_balancer_ids: list[str]) -> None:
-        names = {GROUP_NAME.format(key): key for key in load_balancer_ids}
-        ordered = sorted(names)
-        for begin in range(0, len(ordered), _AT_ONCE):
-            with self._reported('look for security groups'):
-                answer = self._api.get('/security-groups', params={
-                    'name': ordered[begin:begin + _AT_ONCE],
-                    'fields': ['id', 'name'], **self._scope})
-                sdk_exc.raise_from_response(answer)
-                found = answer.json()['security_groups']
-            for group in found:
-                self._groups[names[group['name']]] = group['id']
+        names = {groups.get_name(key): key for key in load_balancer_ids}
+        for group in self.list_groups(names):
+            self._groups[names[group.name]] = group.id
 
     def _add(self, group_id: str, address: str) -> None:
         ip = ipaddress.ip_address(address)
         try:
-            with self._reported(f'add a rule to the security group '
-                                f'{group_id}'):
-                self._api.create_security_group_rule(
-                    security_group_id=group_id, direction='ingress',
-                    ether_type=f'IPv{ip.version}', protocol=PROTOCOL,
-                    port_range_min=documents.PEER_PORT,
-                    port_range_max=documents.PEER_PORT,
-                    remote_ip_prefix=f'{ip}/{ip.max_prefixlen}',
-                    description=DESCRIPTION, **self._scope)
+            self.add_rule(group_id, groups.Rule(
+                groups.INGRESS, f'IPv{ip.version}', PROTOCOL,
+                documents.PEER_PORT, f'{ip}/{ip.max_prefixlen}'),
+                description=DESCRIPTION)
         except exceptions.CloudRefused as e:
-            # Another controller made it, or the group is gone or full; in a
-            # full group distributors do not ask these members.
+            # The group is gone or full; in a full group distributors do not
+            # ask these members.
             LOG.debug('A distributor may not call members: %s', e)

@@ -8,19 +8,16 @@ from octavia_hmsync.cluster.db import claim as claim_repo
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
-from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync.cluster.distribution import distributor_status
 from octavia_hmsync.cluster.distribution.ovs import distributor_watch
 from octavia_hmsync.cluster.distribution.ovs import distributors as ovs_backend
 from octavia_hmsync.cluster.distribution.ovs import vips as cluster_vips
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
-from octavia_hmsync import compat
 from octavia_hmsync.db import models
 from octavia_hmsync.db import news
 from octavia_hmsync import exceptions
 from octavia_hmsync import periodic
-from tests.cloud import records
 from tests.unit import base
 from tests.unit.cluster import distributors
 from tests.unit.cluster.rules import test_handover
@@ -247,56 +244,6 @@ class TestLook(distributors.DistributorTestCase):
         self.now += 61
         self.watch.run_once()
         self.assertIn(vip.port_id, self.ports.states)
-
-    def test_port_of_a_vip(self):
-        """It is said, once."""
-        log = self.useFixture(fixtures.FakeLogger())
-        with self.engine.begin() as connection:
-            connection.execute(compat.VIP.update().values(port_id='vip1'))
-        self.watch.run_once()
-        self.assertNotIn('vip1', log.output)
-        self.ports.gone.add('vip1')
-        for _ in range(3):
-            self.now += 61
-            self.watch.run_once()
-        for cluster_id in self.clusters:
-            self.assertEqual(1, log.output.count(
-                f'The port vip1 of the VIP of the cluster {cluster_id} is'))
-
-    def test_port_of_a_member(self):
-        """Whose is gone is replaced; whose was changed is set right."""
-        log = self.useFixture(fixtures.FakeLogger())
-        members = member_repo.get_of_cluster(self.engine, self.clusters[0])
-        lb_id = cluster_repo.get(self.engine,
-                                 self.clusters[0]).load_balancer_id
-        self.records.insert_all({'amphora': [
-            {**records.amphora_row(member.amphora_id, f'10.0.0.{number}',
-                                   lb_id), 'vrrp_port_id': f'port{number}'}
-            for number, member in enumerate(members)]})
-        right = cluster_ports.State(
-            True, (f'{distributors.ADDRESS}/32',), ('group',))
-        self.ports.states = {'port0': right, 'port1': right}
-        self.now += 61
-        self.watch.run_once()
-        self.assertEqual([], self.ports.changes)
-        for state, change in (
-                (cluster_ports.State(True, (), ('group',)),
-                 ('port1', (f'{distributors.ADDRESS}/32',), None)),
-                (cluster_ports.State(True, right.pairs, ()),
-                 ('port1', (), ('group',)))):
-            self.ports.states = {'port0': right, 'port1': state}
-            self.now += 61
-            self.watch.run_once()
-            self.assertEqual(change, self.ports.changes.pop())
-            self.assertIn('The port port1 of a member', log.output)
-        self.ports.gone.add('port0')
-        self.now += 61
-        self.watch.run_once()
-        self.assertEqual(['REPLACE', None], [
-            member.ordered for member in member_repo.get_of_cluster(
-                self.engine, self.clusters[0])])
-        self.assertIn(f'The port port0 of the member {members[0].id}',
-                      log.output)
 
     def grow_old(self, cluster_id):
         self.make_older(models.Cluster, 'updated_at', 1000, id=cluster_id)

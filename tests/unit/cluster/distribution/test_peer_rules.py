@@ -53,7 +53,8 @@ class TestPeerRules(base.TestCase):
         answer = requests.Response()
         answer.status_code = 200
         answer._content = json.dumps({'security_groups': [
-            {'id': self.groups[name], 'name': name}
+            {'id': self.groups[name], 'name': name,
+             'security_group_rules': []}
             for name in params['name'] if name in self.groups]}).encode()
         return answer
 

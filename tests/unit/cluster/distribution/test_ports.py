@@ -133,4 +133,7 @@ class TestRead(base.TestCase):
                  ports.State(True, (), ('a',)), False)):
             state, = self.subject.read({self.add(1, **values)}).values()
             self.assertEqual(expected, state)
-            self.assertEqual(is_right, self.subject.is_right(state))
+            self.assertEqual(is_right,
+                             self.subject.is_right(state, {'a', 'b'}))
+        self.assertFalse(self.subject.is_right(
+            ports.State(True, ('0.0.0.0/0',), ('a', 'other')), {'a', 'b'}))

@@ -7,6 +7,7 @@ import dataclasses
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.distribution import groups
 from octavia_hmsync.cluster.distribution.ovn import balancers
 from octavia_hmsync.cluster.distribution.ovn import northbound as northbound_
 from octavia_hmsync.cluster.distribution.ovn import places as places_
@@ -135,12 +136,16 @@ class FakePorts:
     def read(self, port_ids):
         self._ask()
         return {port_id: self.states.get(port_id, cluster_ports.State(
-            True, (VIP,), ('group',))) for port_id in port_ids
-            if port_id not in self.gone}
+            True, (VIP,), ('group',), addresses=(VIP,)))
+            for port_id in port_ids if port_id not in self.gone}
+
+    def list_groups(self, names):
+        return [groups.Group('group', name, frozenset(
+            groups.find_missing_of_distributors(()))) for name in names]
 
     is_right = staticmethod(ovn_ports.SourcePorts.is_right)
 
-    def change(self, port_id, state, pairs=(), groups=None):
+    def change(self, port_id, state, pairs=(), groups=None, is_off=False):
         self.changes.append((port_id, tuple(pairs), groups))
 
     def find_dead_node(self, port_id):
