@@ -136,12 +136,19 @@ class FakePorts:
     def read(self, port_ids):
         self._ask()
         return {port_id: self.states.get(port_id, cluster_ports.State(
-            True, (VIP,), ('group',), addresses=(VIP,)))
+            True, (VIP,), ('group',), addresses=(VIP, VIP6)))
             for port_id in port_ids if port_id not in self.gone}
 
     def list_groups(self, names):
         return [groups.Group('group', name, frozenset(
             groups.find_missing_of_distributors(()))) for name in names]
+
+    def add_rule(self, group_id, rule):
+        # It is there.
+        return False
+
+    def find_holder(self, network_id, address):
+        return None
 
     is_right = staticmethod(ovn_ports.SourcePorts.is_right)
 
