@@ -62,7 +62,10 @@ class MemberWatch:
         self._signs = {}
 
     def run_once(self):
-        """Check the members, if it is time."""
+        """Check the members, if it is time.
+
+        :raises DBError: if the database cannot be used.
+        """
         if self._conf[cluster_conf.GROUP].show_status:
             self._lower()
         now = self._clock()

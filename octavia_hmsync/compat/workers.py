@@ -43,7 +43,10 @@ class Workers:
             transport.cleanup()
 
     def connect(self):
-        """Connect to the message broker; errors of the library are raised."""
+        """Connect to the message broker; errors of the library are raised.
+
+        :raises Exception: any error of the messaging library.
+        """
         # The library has no other call that tests the connection.
         self._client.prepare(topic=_NOBODY, retry=_TRIES).cast({}, 'connect')
 

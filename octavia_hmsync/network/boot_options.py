@@ -36,7 +36,10 @@ def get_free_options(conf):
 
 
 class LiveBootOptions(live_options.LiveOptions):
-    """Keeps free options at the management network that is recorded."""
+    """Keeps free options at the management network that is recorded.
+
+    :raises DatabaseUnavailable: if the database URL cannot be used.
+    """
 
     def __init__(self, conf, options):
         super().__init__(conf, 'boot options', GROUP, options)

@@ -189,7 +189,10 @@ class Node:
         return changes
 
     def unplug(self, dry_run=False):
-        """Delete the interface, not the port; tell whether there was one."""
+        """Delete the interface, not the port; tell whether there was one.
+
+        :raises HMSyncException: with the reason.
+        """
         host = self._conf.host
         found = self._vswitch.get(self._interface)
         if found is None:

@@ -135,7 +135,11 @@ class Parts:
                       if r.id not in ids and not marks.is_orphaned(r)]
 
     def create(self, part):
-        """Make a part; return its SDK resource, None in a dry run."""
+        """Make a part; return its SDK resource, None in a dry run.
+
+        :raises CloudRefused: if Neutron says no.
+        :raises CloudUnavailable: if it does not answer.
+        """
         description = self.description(part)
         made = self._changes.make(
             part.title,

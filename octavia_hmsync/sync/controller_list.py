@@ -56,7 +56,10 @@ class PinnedAddresses:
 
 
 class LiveControllerList(live_options.LiveOptions):
-    """Keeps the option at the newest good generation."""
+    """Keeps the option at the newest good generation.
+
+    :raises DatabaseUnavailable: if the database URL cannot be used.
+    """
 
     def __init__(self, conf):
         super().__init__(conf, 'controller list', GROUP, (OPTION,))

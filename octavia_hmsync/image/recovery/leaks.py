@@ -111,7 +111,10 @@ class Leaks:
         self._deleted = set()
 
     def find(self):
-        """Return (leaks, whether the compute service lists instances)."""
+        """Return (leaks, whether the compute service lists instances).
+
+        :raises CloudUnavailable, CloudRefused: if a service does not answer.
+        """
         instances = self._compute.list_instances()
         ports = self._ports.list_ports()
         known = leak_repo.get(self._engine)

@@ -44,7 +44,10 @@ def give_of_zone(work, new):
 
 
 def give(work, new, topology):
-    """Upload a new amphora's list and topology, SINGLE or ACTIVE_STANDBY."""
+    """Upload a new amphora's list and topology, SINGLE or ACTIVE_STANDBY.
+
+    :raises AgentUnreachable, AgentRefused: if it does not take it.
+    """
     _upload(work, new, topology, _get_of_zone(work, new.id) or
             work.conf.health_manager.controller_ip_port_list)
 

@@ -142,7 +142,10 @@ class Single:
                    is_giver_needed=False)
 
     def leave(self, amphora):
-        """Remove the VIP from an amphora that is to be deleted."""
+        """Remove the VIP from an amphora that is to be deleted.
+
+        :raises AgentUnreachable, AgentRefused: if it may have failed.
+        """
         load_balancer = self._work.get_load_balancer()
         agent_ = self._work.agent_of(amphora)
         if agent_.holds(load_balancer.vip.ip_address):
