@@ -70,7 +70,7 @@ class Work:
     :param is_deletion: whether it is to be deleted.
     """
 
-    def __init__(self, context, cluster_id, owner, is_deletion=False):
+    def __init__(self, context: Context, cluster_id, owner, is_deletion=False):
         self.context = context
         self._is_deletion = is_deletion
         self.conf = context.conf

@@ -80,7 +80,7 @@ def exists(engine, order_id):
 
 
 @api.retry
-def add(engine, new):
+def add(engine, new: New):
     """Record an order that is about to be carried out."""
     # With the id of this order there is no other: the answer was lost.
     with contextlib.suppress(db_exc.DBDuplicateEntry):

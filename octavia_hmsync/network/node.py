@@ -204,7 +204,7 @@ class Node:
             return True
         return self._vswitch.unplug(self._interface, host, port_id)
 
-    def wait_until_active(self, port, timeout):
+    def wait_until_active(self, port: node_port.NodePort, timeout):
         """Wait until a plugged port is ACTIVE, or raise NotPossible."""
         deadline = time.monotonic() + timeout
         while True:

@@ -37,7 +37,7 @@ _GONE = (None, 'ERROR', 'DELETED', 'SOFT_DELETED')
 class InstanceKeeper:
     """Works on the instances of a Site that need it, a thread for each."""
 
-    def __init__(self, site):
+    def __init__(self, site: instance_flow.Site):
         self._site = site
         self._crew: crew.Crew[str] = crew.Crew('hmsync-distributor')
         self._pauses: crew.Pauses[str] = crew.Pauses(

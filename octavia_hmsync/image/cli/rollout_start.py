@@ -240,7 +240,7 @@ def _number(text):
     return 0 if text == '0' else base.positive_number(text)
 
 
-def get_settings(parsed_args, defaults):
+def get_settings(parsed_args, defaults: rollout_repo.Settings):
     """Return a rollout's settings; NotPossible if nothing could ever begin."""
     given = {name: getattr(parsed_args, name) for name in ('mode', *SETTINGS)}
     settings = dataclasses.replace(defaults, **{

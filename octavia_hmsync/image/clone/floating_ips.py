@@ -52,7 +52,7 @@ def plan_moves(found, source, target):
 class FloatingIPs:
     """The requests of the commands to Neutron."""
 
-    def __init__(self, api):
+    def __init__(self, api: cloud.API):
         self._api = api
 
     def get_all(self, tree):

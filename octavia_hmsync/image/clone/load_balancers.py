@@ -21,7 +21,7 @@ _ATTEMPTS = 5
 class LoadBalancers:
     """The requests to Octavia; timeout is for a load balancer in PENDING."""
 
-    def __init__(self, api, timeout=600.0, interval=2.0):
+    def __init__(self, api: cloud.API, timeout=600.0, interval=2.0):
         self._api = api
         self._timeout = timeout
         self.interval = interval

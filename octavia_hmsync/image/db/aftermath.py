@@ -130,7 +130,7 @@ def set_failed(engine, replacement_id, reason):
         return is_changed
 
 
-def count_skipped(engine, replacement):
+def count_skipped(engine, replacement: replace_repo.Replacement):
     """Count SKIPPED ones of the same rollout, load balancer and image."""
     with engine.connect() as connection:
         return connection.execute(

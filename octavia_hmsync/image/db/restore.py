@@ -182,7 +182,7 @@ def _read_phase(connection, load_balancer_id):
 
 
 @api.retry
-def restore(engine, snapshot, amphora_statuses, detached, statuses):
+def restore(engine, snapshot: Snapshot, amphora_statuses, detached, statuses):
     """Unlock a load balancer, if nothing has changed since it was read.
 
     :param amphora_statuses: new statuses of all amphorae, {id: status};

@@ -43,7 +43,7 @@ class Use:
 class Uses:
     """Asks Neutron, the database and agents."""
 
-    def __init__(self, conf, engine, ports):
+    def __init__(self, conf, engine, ports: amphora_ports.Ports):
         self._engine = engine
         self._ports = ports
         self._conf = conf
@@ -130,7 +130,7 @@ class Leaks:
             leak.amphora_id or leak.id)) for leak in found], (
                 instances is not None)
 
-    def _find_use(self, owner, found, known):
+    def _find_use(self, owner, found, known: leak_repo.Known):
         """Tell why what an amphora, or a port, has left may serve, or None."""
         ports = [each for each in found
                  if isinstance(each, amphora_ports.Port)]
@@ -155,7 +155,7 @@ class Leaks:
              *(self._compute.list_instances(leak.amphora_id) or ())],
             leak_repo.get(self._engine, leak.amphora_id))
 
-    def delete(self, leak):
+    def delete(self, leak: leaking.Leak):
         """Delete a leak, if it still is one.
 
         :returns: why it is kept; None if it is deleted.
@@ -233,7 +233,7 @@ class Leaks:
             time.sleep(0.5)
 
 
-def delete_all(leaks, found):
+def delete_all(leaks: Leaks, found):
     """Delete leaks, one after the other.
 
     A leak that cannot be deleted does not stop the rest.

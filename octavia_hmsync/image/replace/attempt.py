@@ -131,7 +131,7 @@ class Attempt:
         except Gone:
             return skip('it was deleted', None)
 
-    def _take_up(self, following):
+    def _take_up(self, following: phases.Next):
         """Continue a dead owner's work, locked; DONE: more may be left."""
         raise NotImplementedError
 

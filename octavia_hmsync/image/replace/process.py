@@ -66,7 +66,7 @@ class _Steps:
             self._work.check()
 
 
-def build(work, load_balancer, role):
+def build(work: work_.Work, load_balancer, role):
     """Build an amphora for a load balancer, and plug it in.
 
     Afterwards .new_id of the work is its id, even if that failed.

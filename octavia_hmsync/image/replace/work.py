@@ -192,7 +192,7 @@ class Work:
         self.held.pause(seconds)
         self.check()
 
-    def enter(self, phase, **values):
+    def enter(self, phase: phases.Phase, **values):
         """Record the phase that begins, and values; raise as check()."""
         self.check()
         self.held.require(claims_repo.set_phase(

@@ -68,7 +68,7 @@ def look(conf, engine):
             engine, parts[0].generation.key_digest) if parts else 0)
 
 
-def wait(order, parsed_args, conf, engine, is_done=None):
+def wait(order: base.Change, parsed_args, conf, engine, is_done=None):
     """Wait until every amphora has the newest list, as "sync watch" does.
 
     :param is_done: called with a Look, in place of that.
@@ -97,7 +97,7 @@ def make_bar(part):
         counts.done, counts.amphorae, 'amphorae', tuple(facts))
 
 
-def describe_problems(seen, offline_after):
+def describe_problems(seen: Look, offline_after):
     """Report what keeps amphorae from their list."""
     lines = []
     if not seen.parts:
@@ -128,7 +128,7 @@ def describe_nobody(offline_after):
             f'life for {offline_after} s: no uploads take place.')
 
 
-def describe_pause(pause):
+def describe_pause(pause: pause_repo.Pause):
     """Report that uploads are paused, in one line."""
     return (f'Paused until {base.format_time(pause.ends_at)} UTC '
             f'({pause.reason or "no reason given"}): see "octavia-hmsync '

@@ -136,7 +136,7 @@ def judge(unproven, heartbeats, members, settings):
 
 
 @api.retry
-def set_previous(engine, unproven, previous):
+def set_previous(engine, unproven: Unproven, previous):
     """Record which lists it may use, unless it got another list since."""
     with engine.begin() as connection:
         if connection.execute(

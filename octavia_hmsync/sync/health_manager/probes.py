@@ -49,7 +49,7 @@ class Processes:
         return not self._health_check.is_alive()
 
 
-def make(conf, processes, keepalive, threads):
+def make(conf, processes: Processes, keepalive, threads):
     """Make the probes of a health manager that runs the plugin."""
     limit = conf.hmsync.offline_after
 

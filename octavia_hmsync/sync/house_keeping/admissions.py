@@ -16,7 +16,8 @@ LOG = logging.getLogger(__name__)
 class Admissions:
     """Admits amphorae to a list on trial, ``length`` addresses for each."""
 
-    def __init__(self, engine, newest, good, length):
+    def __init__(self, engine, newest: generation_repo.Generation, good,
+                 length):
         self._engine = engine
         self._newest = newest
         self._good = good
