@@ -66,10 +66,12 @@ def _begin(conf, warning):
     # again that Octavia's own configuration module has.
     if 'octavia.common.config' in sys.modules:
         compat = importlib.import_module('octavia_hmsync.compat')
-        if conf is compat.CONF:
-            service = compat.service_name()
-            if service is None and compat.is_other_service():
-                _neutralize(conf)
+        if conf is not compat.CONF:
+            # Some part of it reads the same file once more.
+            return None
+        service = compat.service_name()
+        if service is None and compat.is_other_service():
+            _neutralize(conf)
     if service is None:
         if warning:
             LOG.warning('octavia-hmsync: %s', warning)

@@ -152,6 +152,8 @@ class Lifecycle:
         """Start parts; tell whether all were. If not, Octavia runs on."""
         if self._warning and level == std_logging.ERROR:
             LOG.warning('octavia-hmsync: %s', self._warning)
+            # Once in each process.
+            self._warning = None
         try:
             if self._problem:
                 raise exceptions.InvalidConfiguration(self._problem)
