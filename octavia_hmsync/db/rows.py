@@ -39,3 +39,16 @@ def change(engine, table, *conditions, **values):
     """As update(), in a transaction of its own."""
     with engine.begin() as connection:
         return update(connection, table, *conditions, **values)
+
+
+def read_page(engine, select, after, size):
+    """Return a page of (time, id), as a SELECT has them, in order."""
+    time, key = select.selected_columns
+    if after is not None:
+        select = select.where(
+            # The first of these is for the index.
+            time >= after[0],
+            sa.or_(time > after[0], key > after[1]))
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(
+            select.order_by(time, key).limit(size))]

@@ -12,6 +12,7 @@ from octavia_hmsync.amphora import upload_result
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import heartbeat as heartbeat_repo
 from octavia_hmsync.sync.db import hold as hold_repo
@@ -97,7 +98,7 @@ def get_overdue_page(engine, after, size, min_age):
     select = (sa.select(_TABLE.c.applied_at, _TABLE.c.amphora_id)
               .where(_TABLE.c.adopted_at.is_(None),
                      _TABLE.c.applied_at <= types.utcnow_plus(-min_age)))
-    return hold_repo.read_page(engine, select, after, size)
+    return rows.read_page(engine, select, after, size)
 
 
 def judge_page(engine, rows, members, settings):

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import replaced as replaced_repo
 
@@ -138,20 +139,7 @@ def get_held_page(engine, after, size, min_age):
     """
     select = (sa.select(_TABLE.c.held_since, _TABLE.c.amphora_id)
               .where(_TABLE.c.held_since <= types.utcnow_plus(-min_age)))
-    return read_page(engine, select, after, size)
-
-
-def read_page(engine, select, after, size):
-    """Return a page of (time, amphora id), as a SELECT has them, in order."""
-    time, key = select.selected_columns
-    if after is not None:
-        select = select.where(
-            # The first of these is for the index.
-            time >= after[0],
-            sa.or_(time > after[0], key > after[1]))
-    with engine.connect() as connection:
-        return [tuple(row) for row in connection.execute(
-            select.order_by(time, key).limit(size))]
+    return rows.read_page(engine, select, after, size)
 
 
 @api.retry

@@ -62,6 +62,11 @@ class ImageCalls(base.DatabaseTestCase):
         self._start('old', 'rollout')
         return ()
 
+    @_call(rollout_repo.get_last)
+    def get_last_rollout(self):
+        self._start('old', 'rollout')
+        return ()
+
     @_call(rollout_repo.get)
     def get_rollout(self):
         self._start('old', 'rollout')
