@@ -25,8 +25,8 @@ from octavia_hmsync.cluster.distribution.ovn import northbound as northbound_
 from octavia_hmsync.cluster.distribution.ovn import places
 from octavia_hmsync.cluster.distribution.ovn import plan
 from octavia_hmsync.cluster.distribution.ovn import ports as ovn_ports
-from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync.conf import opts as groups
+from octavia_hmsync.conf import ovn as ovn_conf
 from octavia_hmsync.distributor import document
 from tests.cloud import certificates
 from tests.cloud import machines
@@ -58,11 +58,11 @@ class _OVNVip(vip_.Vip):
         super().__init__(cloud, [None], cloud.network, MEMBERS, _NAMES[OVN])
         conf = cfg.ConfigOpts()
         groups.register(conf)
+        conf.register_opts(ovn_conf.OPTS, ovn_conf.GROUP)
         conf([])
         self._central = cloud.networking.central
         conf.set_override('ovn_nb_connection',
-                          [self._central.connection('nb')],
-                          cluster_conf.GROUP)
+                          [self._central.connection('nb')], ovn_conf.GROUP)
         self._northbound = northbound_.Northbound(conf)
         self._source_ports = ovn_ports.SourcePorts(conf, cloud.connection)
 
