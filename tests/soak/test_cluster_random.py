@@ -245,7 +245,13 @@ class TestSchedule(FaultsTestCase):
             names.append(fault.name)
             self.say(fault.name)
         reports = [probe.stop() for probe in probes]
-        broken = {port: error for port, error in world.broken.items()
+        # With the second when that was, as what happened then is printed.
+        ended = {request.port: time.monotonic() - self.begun - (
+            time.time() - request.began - request.duration)
+            for each in world.held for request in each.requests
+            if request.error and request.port}
+        broken = {port: (round(ended[port], 1), error)
+                  for port, error in world.broken.items()
                   if port not in world.lost}
         part = {'requests': sum(report.requests for report in reports),
                 'failed': sum(report.failed for report in reports),
