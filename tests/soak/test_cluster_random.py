@@ -227,7 +227,10 @@ class TestSchedule(FaultsTestCase):
         # Killed members and switches take a few with them.
         self.assertEqual([], [part for part in parts
                               if part['failed'] > part['requests'] / 100])
-        self.assertLessEqual(parts[-1]['cpu_ms'], 1.5 * parts[0]['cpu_ms'])
+        if LENGTH / PARTS >= len(self.KINDS) * PAUSE:
+            # The same things happened in each part.
+            self.assertLessEqual(parts[-1]['cpu_ms'],
+                                 1.5 * parts[0]['cpu_ms'])
 
     def do_part(self, world, ways, kinds):
         """Have things happen; return what clients saw, and what it cost."""
