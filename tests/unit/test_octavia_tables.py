@@ -29,6 +29,8 @@ PARTS = {
     'cluster.db.shown_status': 'Clusters',
     'compat.cluster': 'Clusters'}
 BEGINNINGS = ('sa.update', 'sa.insert', 'sa.delete')
+# Of octavia_hmsync.db.rows: a connection or engine, the table, conditions.
+HELPERS = ('rows.update', 'rows.change')
 # Of Octavia's repositories.
 WRITES = ('create', 'update', 'delete', 'replace')
 REPOSITORIES = {
@@ -47,7 +49,8 @@ OTHERS = {
     ('cluster.db.member_health', '_HEALTH'): {'last_update'}}
 # Tables of the plugin, by names that are no table of a module.
 OWN = {('cluster.db.cluster', 'table'), ('db.claims', 'self._table'),
-       ('image.db.history', 'table'), ('sync.db.previous_list', 'table')}
+       ('db.rows', 'table'), ('image.db.history', 'table'),
+       ('sync.db.clocks', 'model'), ('sync.db.previous_list', 'table')}
 # On the page, and neither table nor column; which row is meant.
 NAMES = {'ACTIVE_ACTIVE', 'IN_CLUSTER'}
 KEYS = {'name', 'description', 'id', 'amphora_id', 'port_id'}
@@ -66,6 +69,10 @@ def find_statements(tree):
     """Return {(its table, in Python): columns that it sets}."""
     found = {}
     for node in ast.walk(tree):
+        if (isinstance(node, ast.Call) and
+                ast.unparse(node.func) in HELPERS):
+            found.setdefault(ast.unparse(node.args[1]), set()).update(
+                each.arg for each in node.keywords if each.arg)
         begin = begin_of(node) if isinstance(node, ast.Call) else None
         if begin is not None:
             columns = found.setdefault(ast.unparse(begin.args[0]), set())
@@ -150,8 +157,10 @@ class TestOctaviaTables(base.BaseTestCase):
             'connection.execute(sa.update(_LB).where(_LB.c.id == 1)'
             '.values(status=1, **more)).rowcount\n'
             'connection.execute(sa.delete(_HEALTH))\n'
+            'rows.update(connection, _VIP, _VIP.c.id == 1, port_id=2)\n'
             'repositories.AmphoraRepository().update(session, 1, role=2)\n'
             'repositories.AmphoraRepository().get(session, id=1)')
-        self.assertEqual({'_LB': {'status'}, '_HEALTH': set()},
-                         find_statements(tree))
+        self.assertEqual(
+            {'_LB': {'status'}, '_HEALTH': set(), '_VIP': {'port_id'}},
+            find_statements(tree))
         self.assertEqual({'AmphoraRepository': {'role'}}, find_calls(tree))
