@@ -63,7 +63,8 @@ def watch_delays(note):
 
     :param note: called with the seconds since it was received, in the process
                  that recorded it, or ignored it.
-    :raises AttributeError: if the installed Octavia has no such method.
+    :raises AttributeError, ImportError: if the installed Octavia has no such
+                                         method.
     """
     kind = importlib.import_module(_MODULE).UpdateHealthDb
     stock = kind.update_health
@@ -71,9 +72,9 @@ def watch_delays(note):
         return
 
     @functools.wraps(stock)
-    def update_health(self, health, srcaddr):
+    def update_health(self, health, *args, **kwargs):
         try:
-            return stock(self, health, srcaddr)
+            return stock(self, health, *args, **kwargs)
         finally:
             if 'recv_time' in health:
                 note(time.time() - health['recv_time'])

@@ -179,16 +179,23 @@ class PortWatch:
                 missing = cluster_groups.find_missing(
                     needed[cluster_id], group.rules,
                     compat.opens_peers_to_group())
-            added = [rule for rule in missing
-                     if self._ports.add_rule(group.id, rule)]
+            whose = (f'the cluster {cluster_id}' if cluster_id
+                     else 'distributors')
+            try:
+                added = [rule for rule in missing
+                         if self._ports.add_rule(group.id, rule)]
+            except exceptions.CloudRefused as e:
+                # A quota of one group is no reason to leave the others.
+                LOG.warning('The security group %s (%s), of %s, lacks rules, '
+                            'and they are not added: %s', group.id,
+                            group.name, whose, e)
+                continue
             if added:
                 self._repaired[RULE] += len(added)
                 LOG.warning('%d rules of the security group %s (%s), of %s, '
                             'were gone from Neutron, and are added again. '
                             'See who has deleted them.', len(added),
-                            group.id, group.name,
-                            f'the cluster {cluster_id}' if cluster_id
-                            else 'distributors')
+                            group.id, group.name, whose)
 
     def _check_vips(self, needed, own, vip_ports, ports):
         said = {}

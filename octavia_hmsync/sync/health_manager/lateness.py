@@ -44,9 +44,12 @@ class Lateness:
         """Look at each heartbeat, in this process's children, too."""
         try:
             heartbeats.watch_delays(self.note)
-        except AttributeError as e:
-            # "upgrade check" says so, too. Nothing is worse than without it.
-            LOG.debug('Late heartbeats are not seen: %s', e)
+        except (AttributeError, ImportError) as e:
+            # All else works as well without it.
+            LOG.warning('The failover guard cannot see whether this health '
+                        'manager is overloaded: the installed Octavia has '
+                        'no method that it knows (%s). Report it, with the '
+                        'release of Octavia.', e)
 
     def note(self, delay):
         """Note one heartbeat; never raises.
