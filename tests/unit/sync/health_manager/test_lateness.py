@@ -112,6 +112,17 @@ class TestWatchDelays(unit_base.TestCase):
                           {'id': 'bad', 'recv_time': time.time()}, '')
         self.assertEqual(1, len(self.noted))
 
+    def test_of_another_octavia(self):
+        """Whatever it is called with, it gets."""
+        class Updater:
+            def update_health(_self, health, more, *, other):
+                return health['id'], more, other
+
+        self.patch(heartbeat_udp, 'UpdateHealthDb', Updater)
+        heartbeats.watch_delays(self.noted.append)
+        self.assertEqual(('one', 2, 3), Updater().update_health(
+            {'id': 'one'}, 2, other=3))
+
     def test_without_a_time(self):
         self.updater.update_health({'id': 'one'}, '')
         self.assertEqual([], self.noted)
