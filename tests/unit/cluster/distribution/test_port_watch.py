@@ -209,6 +209,18 @@ class TestPortWatch(distributors.DistributorTestCase):
         self.assertIn(f', of the cluster {self.clusters[0]}, were gone',
                       output)
 
+    def test_full_group(self):
+        """The others are looked at all the same."""
+        self.ports.rules.clear()
+        with mock.patch.object(self.ports, 'add_rule', autospec=True,
+                               side_effect=exceptions.CloudRefused(
+                                   'Quota exceeded')):
+            output = self.check_ports()
+        self.assertIn('they are not added: Quota exceeded', output)
+        for cluster_id in self.clusters:
+            self.assertIn(f', of the cluster {cluster_id}, lacks rules',
+                          output)
+
     def make_ports_of_members(self):
         """Let two members have port0 and port1; return the members."""
         members = member_repo.get_of_cluster(self.engine, self.clusters[0])
