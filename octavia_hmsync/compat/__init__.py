@@ -76,7 +76,8 @@ VIP = sa.table(
     sa.column('port_id', sa.String(36)), sa.column('subnet_id', sa.String(36)),
     sa.column('network_id', sa.String(36)),
     sa.column('qos_policy_id', sa.String(36)),
-    sa.column('vnic_type', sa.String(64)))
+    sa.column('vnic_type', sa.String(64)),
+    sa.column('octavia_owned', sa.Boolean()))
 ADDITIONAL_VIP = sa.table(
     'additional_vip', sa.column('load_balancer_id', sa.String(36)),
     sa.column('ip_address', sa.String(64)),

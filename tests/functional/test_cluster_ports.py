@@ -10,8 +10,10 @@ from octavia.network.drivers.neutron import allowed_address_pairs
 from openstack import exceptions as sdk_exc
 
 from octavia_hmsync.cluster.db import admission
+from octavia_hmsync.cluster.db import vip as vip_repo
 from octavia_hmsync.cluster.distribution import groups as cluster_groups
 from octavia_hmsync.cluster.distribution.ovn import ports as ovn_ports
+from octavia_hmsync.cluster.distribution import port_watch
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
 from octavia_hmsync import exceptions
 from tests.cloud import http_proxy
@@ -117,6 +119,13 @@ class TestPorts(base.TestCase):
         self.subject.delete(self.cluster_id)
         self.assertEqual([], self.list())
 
+    def repair_member(self, port_id, groups, foreign=()):
+        ports = self.subject.read({port_id})
+        values = port_watch.find_changes(ports, [V4], groups, foreign)
+        self.subject.change(port_id, values[port_id])
+        self.assertEqual({}, port_watch.find_changes(
+            self.subject.read({port_id}), [V4], groups, foreign))
+
     def test_what_somebody_did(self):
         """Deleted, or changed, as the owner of the network may."""
         network = self.add_network()
@@ -129,18 +138,17 @@ class TestPorts(base.TestCase):
         self.assertTrue(self.subject.is_right(found[made.id], set()))
         self.assertEqual(tuple(member.security_group_ids),
                          found[member.id].groups)
-        self.subject.change(member.id, found[member.id], [f'{V4}/32'])
+        self.repair_member(member.id, member.security_group_ids)
         self.assertEqual([f'{V4}/32'], self.pairs(member.id))
-        self.api.update_port(member.id, security_group_ids=[])
-        self.subject.change(member.id, self.subject.read(ids)[member.id],
-                            groups=found[member.id].groups)
-        self.api.update_port(member.id, admin_state_up=False)
-        self.assertFalse(self.subject.read(ids)[member.id].is_on)
-        self.subject.change(member.id, self.subject.read(ids)[member.id],
-                            is_off=True)
-        self.assertTrue(self.subject.read(ids)[member.id].is_on)
-        self.assertEqual(found[member.id].groups,
-                         self.subject.read(ids)[member.id].groups)
+        right = self.subject.read(ids)[member.id]
+        for changes in (
+                {'security_group_ids': []}, {'admin_state_up': False},
+                {'allowed_address_pairs': []},
+                {'allowed_address_pairs': [], 'security_group_ids': [],
+                 'port_security_enabled': False}):
+            self.api.update_port(member.id, **changes)
+            self.repair_member(member.id, member.security_group_ids)
+            self.assertEqual(right, self.subject.read(ids)[member.id])
         self.api.update_port(made.id, allowed_address_pairs=[])
         wrong = self.subject.read(ids)[made.id]
         self.assertEqual(wrong.is_secured,
@@ -428,7 +436,8 @@ class TestPorts(base.TestCase):
                 values.pop(name)
         self.assertEqual(before, after)
         state, = self.subject.read({again.port_id}).values()
-        self.assertEqual(((V4,), False), (state.addresses, state.is_on))
+        self.assertEqual(({V4: self.subnets[V4]}, False),
+                         (state.addresses, state.is_on))
         # With a security group that nobody has any more.
         self.api.update_port(again.port_id, security_group_ids=[])
         vip.port_id = again.port_id
@@ -437,6 +446,96 @@ class TestPorts(base.TestCase):
         self.addCleanup(self.api.delete_port, again.port_id)
         state, = self.subject.read({again.port_id}).values()
         self.assertEqual((group_id,), state.groups)
+
+    def make_vip(self):
+        """As Octavia has it; returns its vip.Addresses and its group."""
+        self.add_network()
+        vip = data_models.Vip(
+            network_id=self.network_id, subnet_id=self.subnets[V4],
+            ip_address=V4)
+        self.octavia = self.make_octavia()
+        self.load_balancer = self.make_load_balancer(
+            vip, ('TCP', 80, 1025, ()))
+        made, _ = self.octavia.allocate_vip(self.load_balancer)
+        self.addCleanup(self.api.delete_port, made.port_id)
+        vip.port_id = made.port_id
+        group_id = self.octavia.update_vip_sg(self.load_balancer, vip)
+        self.addCleanup(self.api.delete_security_group, group_id)
+        # Cleanups run from the last to the first.
+        self.addCleanup(self.api.update_port, made.port_id,
+                        security_group_ids=[])
+        return vip_repo.Addresses(
+            self.load_balancer.id, self.network_id, made.port_id, None,
+            {V4: self.subnets[V4]}), group_id
+
+    def find_changes_of_vip(self, vip, group_id):
+        state, = self.subject.read({vip.port_id}).values()
+        return port_watch.find_changes_of_vip(state, vip, [group_id])
+
+    def test_changes_of_the_port_of_a_vip(self):
+        """Whatever is changed by hand; Octavia then has what it had."""
+        other = self.add_group('other')
+        vip, group_id = self.make_vip()
+        subnet = self.subnets[V4]
+        before = self.subject.read({vip.port_id})
+        self.assertEqual({}, self.find_changes_of_vip(vip, group_id))
+        more = {'security_group_ids': [group_id, other]}
+        for changes, found in (
+                ({'fixed_ips': [{'subnet_id': subnet,
+                                 'ip_address': '192.0.2.77'}]}, 'fixed_ips'),
+                # Octavia takes the first one for the VIP.
+                ({'fixed_ips': [{'subnet_id': subnet, 'ip_address': each}
+                                for each in ('192.0.2.3', V4)]},
+                 'fixed_ips'),
+                ({'security_group_ids': []}, 'security_group_ids'),
+                ({'security_group_ids': [], 'port_security_enabled': False},
+                 'port_security_enabled'),
+                ({'device_owner': ''}, 'device_owner')):
+            self.api.update_port(vip.port_id, **changes)
+            values = self.find_changes_of_vip(vip, group_id)
+            self.assertIn(found, values)
+            if len(changes.get('fixed_ips', ())) == 2:
+                again, _ = self.octavia.allocate_vip(self.load_balancer)
+                self.assertEqual('192.0.2.3', again.ip_address)
+            self.subject.change(vip.port_id, values)
+            self.assertEqual(before, self.subject.read({vip.port_id}))
+            again, more_vips = self.octavia.allocate_vip(self.load_balancer)
+            self.assertEqual((V4, vip.port_id, []), (
+                again.ip_address, again.port_id, more_vips))
+        # What costs nobody anything is the tenant's.
+        for changes in (
+                {'name': 'mine'}, {'admin_state_up': True},
+                {'mac_address': 'fa:16:3e:00:00:99'}, more,
+                {'allowed_address_pairs': [{'ip_address': '192.0.2.9'}]}):
+            self.api.update_port(vip.port_id, **changes)
+            self.assertEqual({}, self.find_changes_of_vip(vip, group_id))
+
+    def add_group(self, name):
+        made = self.api.create_security_group(name=name)
+        self.addCleanup(self.api.delete_security_group, made.id,
+                        ignore_missing=True)
+        return made.id
+
+    def test_group_of_another_load_balancer(self):
+        """Octavia deletes ports that have it, together with it."""
+        self.add_network()
+        own, other = (self.add_group(cluster_groups.get_name(uuid.uuid4()))
+                      for _ in range(2))
+        by_hand = self.add_group('by hand')
+        port = self.api.create_port(
+            network_id=self.network_id,
+            security_group_ids=[own, other, by_hand])
+        self.addCleanup(self.api.delete_port, port.id)
+        found = self.subject.list_groups([own, other, by_hand], 'id')
+        self.assertEqual({own, other}, {
+            group.id for group in found
+            if cluster_groups.is_made(group.name)})
+        self.assertRaises(sdk_exc.ConflictException,
+                          self.api.delete_security_group, other)
+        self.repair_member(port.id, [own], {other})
+        state, = self.subject.read({port.id}).values()
+        self.assertEqual({own, by_hand}, set(state.groups))
+        self.api.delete_security_group(other)
 
     # Those that OVN's load balancers have
 

@@ -20,6 +20,7 @@ class Addresses:
     :param port_id: the port of the VIP, which has all addresses.
     :param vnic_type: of the ports of amphorae there, None if not known.
     :param subnets: {address: id of its subnet}, the VIP first.
+    :param is_owned: whether Octavia has made the port.
     """
 
     load_balancer_id: str
@@ -27,6 +28,7 @@ class Addresses:
     port_id: str | None
     vnic_type: str | None
     subnets: dict[str, str | None]
+    is_owned: bool = True
 
 
 def get(engine, load_balancer_id):
@@ -44,4 +46,5 @@ def get(engine, load_balancer_id):
     return Addresses(
         load_balancer_id, vip.network_id, vip.port_id, vip.vnic_type,
         {vip.ip_address: vip.subnet_id,
-         **{row.ip_address: row.subnet_id for row in more}})
+         **{row.ip_address: row.subnet_id for row in more}},
+        bool(vip.octavia_owned))

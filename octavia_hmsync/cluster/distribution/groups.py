@@ -14,6 +14,7 @@ import typing
 
 from openstack import exceptions as sdk_exc
 from oslo_log import log as logging
+from oslo_utils import uuidutils
 
 from octavia_hmsync import cloud
 from octavia_hmsync.cluster.db import admission
@@ -62,6 +63,32 @@ class Group:
 def get_name(load_balancer_id: str) -> str:
     """Return Octavia's name for the group of a load balancer."""
     return _NAME.format(load_balancer_id)
+
+
+def is_made(name: str) -> bool:
+    """Tell whether a group is of a load balancer, or of distributors."""
+    return name == DISTRIBUTORS or (
+        name.startswith(_NAME.format('')) and
+        uuidutils.is_uuid_like(name.removeprefix(_NAME.format(''))))
+
+
+def choose(there: abc.Iterable[str], needed: abc.Sequence[str],
+           foreign: abc.Collection[str] = ()) -> list[str]:
+    """Return the groups that a port is to have. Pure.
+
+    What somebody has added stays. Where the tenant chose groups, and one is
+    missing, a group that is left may be one that was chosen before.
+
+    :param needed: the group of the load balancer, then those that the tenant
+                   has chosen; none if they are not known.
+    :param foreign: made for something else: with the group of another load
+                    balancer Octavia would delete the port.
+    """
+    left = set(there)
+    if not needed:
+        return sorted(left)
+    is_kept = len(needed) == 1 or left.issuperset(needed)
+    return sorted({*needed, *(left.difference(foreign) if is_kept else ())})
 
 
 def find_missing_of_distributors(rules: abc.Collection[Rule]) -> list[Rule]:
@@ -131,14 +158,18 @@ def read_rules(rules: abc.Iterable[abc.Mapping[str, typing.Any]]
 class GroupsClient(cloud.NeutronClient):
     """Reads security groups, and adds rules to them."""
 
-    def list_groups(self, names: abc.Iterable[str]) -> list[Group]:
-        """Return the groups of the project with these names."""
+    def list_groups(self, values: abc.Iterable[str], by: str = 'name'
+                    ) -> list[Group]:
+        """Return the groups of the project with these names, or ids.
+
+        :param by: 'name' or 'id'.
+        """
         found: list[Group] = []
-        ordered = sorted(names)
+        ordered = sorted(values)
         for begin in range(0, len(ordered), _AT_ONCE):
             with self._reported('look for security groups'):
                 answer = self._api.get('/security-groups', params={
-                    'name': ordered[begin:begin + _AT_ONCE],
+                    by: ordered[begin:begin + _AT_ONCE],
                     'fields': ['id', 'name', 'security_group_rules'],
                     **self._scope})
                 sdk_exc.raise_from_response(answer)

@@ -9,7 +9,6 @@ new port. A member without its port has no front end any more, and is replaced.
 
 import collections
 from collections import abc
-import dataclasses
 import ipaddress
 import typing
 
@@ -19,10 +18,12 @@ from octavia_hmsync.cluster.db import admission as admission_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync.cluster.db import member as member_repo
-from octavia_hmsync.cluster.distribution import groups as cluster_groups
+from octavia_hmsync.cluster.db import vip as addresses_repo
+from octavia_hmsync.cluster.distribution import groups as groups_
 from octavia_hmsync.cluster.distribution import vip_port
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
+from octavia_hmsync import periodic
 
 LOG = logging.getLogger(__name__)
 
@@ -30,44 +31,91 @@ LOG = logging.getLogger(__name__)
 DISTRIBUTOR_PORT, MEMBER_PORT, RULE = 'distributor_port', 'member_port', 'rule'
 VIP_PORT, VIP_ADDRESS, GROUP = 'vip_port', 'vip_address', 'group'
 REPAIRS = (DISTRIBUTOR_PORT, MEMBER_PORT, RULE, VIP_PORT, VIP_ADDRESS, GROUP)
-_GONE = {VIP_PORT: 'port {} of the VIP',
-         VIP_ADDRESS: 'address of the port {} of the VIP',
-         GROUP: 'security group of the VIP'}
-
-
-@dataclasses.dataclass(frozen=True)
-class Change:
-    """What a port lacks.
-
-    :param pairs: address pairs to add.
-    :param groups: ids of its security groups; None to keep them.
-    :param is_off: whether it is to be switched on.
-    """
-
-    pairs: tuple[str, ...] = ()
-    groups: tuple[str, ...] | None = None
-    is_off: bool = False
-
-    def __bool__(self) -> bool:
-        return bool(self.pairs or self.groups or self.is_off)
+_GONE = {VIP_PORT: 'port {} of the VIP', GROUP: 'security group of the VIP'}
+# Octavia deletes the port of a VIP only with this owner.
+_OWNER = 'Octavia'
+# Of ports that a machine, or a router, has.
+_PLUGGED = ('compute:', 'network:')
 
 
 def find_changes(ports: abc.Mapping[str, typing.Any],
                  addresses: abc.Iterable[str],
-                 groups: abc.Collection[str]) -> dict[str, Change]:
+                 groups: abc.Sequence[str],
+                 foreign: abc.Collection[str] = ()
+                 ) -> dict[str, dict[str, object]]:
     """Return the changes that ports of a cluster's members need. Pure.
 
     :param ports: {id: ports.State}, of the ports that exist.
-    :param groups: ids of the security groups that each must have; none if
-                   they are not known.
+    :param groups, foreign: see groups.choose().
+    :returns: {id of a port: values, as the SDK takes them}.
     """
-    found = {key: Change(
-        tuple(_write(address) for address in addresses
-              if port.is_secured and not _may_send(port.pairs, address)),
-        tuple(sorted(groups)) if port.is_secured and
-        not set(groups) <= set(port.groups) else None,
-        not port.is_on) for key, port in ports.items()}
-    return {key: change for key, change in found.items() if change}
+    found = {}
+    for key, port in ports.items():
+        values = _secure(port, groups, foreign)
+        missing = [_write(address) for address in addresses
+                   if not _may_send(port.pairs, address)]
+        if missing and (port.is_secured or values):
+            values['allowed_address_pairs'] = [
+                {'ip_address': text} for text in (*port.pairs, *missing)]
+        if not port.is_on:
+            values['admin_state_up'] = True
+        if values:
+            found[key] = values
+    return found
+
+
+def find_changes_of_vip(port: typing.Any, vip: typing.Any,
+                        groups: abc.Sequence[str],
+                        foreign: abc.Collection[str] = ()
+                        ) -> dict[str, object]:
+    """Return the changes that the port of a VIP needs. Pure.
+
+    Octavia made it switched off, and nobody sends to its MAC address.
+
+    :param port: a ports.State.
+    :param vip: a vip.Addresses; None for what Octavia made, with its
+                addresses.
+    """
+    values = _secure(port, groups, foreign)
+    if vip is None:
+        return values
+    if vip.is_owned and port.owner != _OWNER and not _is_plugged(port):
+        values.update(device_owner=_OWNER,
+                      device_id=groups_.get_name(vip.load_balancer_id))
+    there, wanted = (_read(each) for each in (port.addresses, vip.subnets))
+    # Others may have no address there that Octavia would take for the VIP.
+    # Those of other subnets may be Neutron's own, from a router's prefix.
+    right = {**{ip: subnet for ip, subnet in there.items()
+                if subnet not in wanted.values()}, **wanted}
+    if right.keys() != there.keys() and (
+            vip.is_owned or not wanted.keys() <= there.keys()):
+        values['fixed_ips'] = [
+            {'ip_address': str(ip), **({'subnet_id': subnet} if subnet
+                                       else {})}
+            for ip, subnet in right.items()]
+    return values
+
+
+def _secure(port: typing.Any, groups: abc.Sequence[str],
+            foreign: abc.Collection[str]) -> dict[str, object]:
+    chosen = groups_.choose(port.groups, groups, foreign)
+    values: dict[str, object] = {}
+    # The API refuses clusters where port security was off.
+    if groups and not port.is_secured:
+        values['port_security_enabled'] = True
+    if (groups or port.is_secured) and set(chosen) != set(port.groups):
+        values['security_group_ids'] = chosen
+    return values
+
+
+def _is_plugged(port: typing.Any) -> bool:
+    return port.owner.startswith(_PLUGGED)
+
+
+def _read(addresses: abc.Mapping[str, str | None]
+          ) -> dict[typing.Any, str | None]:
+    return {ipaddress.ip_address(text): subnet
+            for text, subnet in addresses.items()}
 
 
 def _write(address: str) -> str:
@@ -80,11 +128,6 @@ def _may_send(pairs: abc.Iterable[str], address: str) -> bool:
     ip = ipaddress.ip_address(address)
     return any(ip in ipaddress.ip_network(pair, strict=False)
                for pair in pairs)
-
-
-def _has(port: typing.Any, addresses: abc.Iterable[str]) -> bool:
-    return {ipaddress.ip_address(text) for text in addresses} <= {
-        ipaddress.ip_address(text) for text in port.addresses}
 
 
 def forget_gone(engine, vips, ports):
@@ -119,8 +162,9 @@ class PortWatch:
         self._set_right = set_right
         self._vip_ports = vip_ports
         self._repaired: collections.Counter[str] = collections.Counter()
-        # {id of a cluster: why its VIP is not repaired}, as was logged.
-        self._said: dict[str, str] = {}
+        # {of what: why it is not repaired}, of this round and the last one.
+        self._problems: dict[abc.Hashable, str] = {}
+        self._said: dict[abc.Hashable, str] = {}
 
     def run_once(self):
         """Repair ports and groups, and find clusters that need new ports.
@@ -138,29 +182,49 @@ class PortWatch:
             *(front.port_id for front in fronts), *vip_ports.values()})
         needed = admission_repo.get_all(self._engine)
         groups = self._ports.list_groups({
-            cluster_groups.DISTRIBUTORS,
-            *(cluster_groups.get_name(each.load_balancer_id)
-              for each in needed.values())}) if vips else []
+            groups_.DISTRIBUTORS,
+            *(groups_.get_name(each.load_balancer_id)
+              for each in needed.values())}) if vips or needed else []
+        self._problems = {}
         self._check_rules(needed, groups)
         by_name = {group.name: group.id for group in groups}
-        own = {cluster_id: by_name.get(cluster_groups.get_name(
+        own = {cluster_id: by_name.get(groups_.get_name(
             each.load_balancer_id)) for cluster_id, each in needed.items()}
-        self._check_vips(needed, own, vip_ports, ports)
+        of_clusters = {cluster_id: (own[cluster_id], *each.groups)
+                       for cluster_id, each in needed.items()
+                       if own[cluster_id]}
+        made = self._find_made(groups, ports, {
+            *vip_ports.values(), *(front.port_id for front in fronts)})
+        self._check_vips(needed, of_clusters, made, vip_ports, ports)
         self._repaired[DISTRIBUTOR_PORT] += forget_gone(
             self._engine, vips, ports)
         without = {vip.cluster_id for vip in vips
                    if vip.port_id not in ports}
         distributors = {group.id for group in groups
-                        if group.name == cluster_groups.DISTRIBUTORS}
+                        if group.name == groups_.DISTRIBUTORS}
         wrong = {vip.cluster_id for vip in vips
                  if vip.port_id in ports and not self._ports.is_right(
                      ports[vip.port_id], distributors)}
         for cluster_id in sorted(wrong - without):
             self._repair(cluster_id)
-        self._check_members(fronts, ports, {
-            cluster_id: (own[cluster_id], *needed[cluster_id].groups)
-            for cluster_id in needed if own[cluster_id]})
+        self._check_members(fronts, ports, of_clusters, made)
+        self._tell_problems()
         return without
+
+    def _find_made(self, groups, ports, port_ids):
+        """Return the ids of groups that are of Octavia, or of distributors."""
+        known = {group.id for group in groups}
+        more = {group_id for port_id in port_ids & ports.keys()
+                for group_id in ports[port_id].groups} - known
+        # Those of tenants are in another project, and not found.
+        return known.union(
+            group.id for group in self._ports.list_groups(more, 'id')
+            if groups_.is_made(group.name)) if more else known
+
+    def _tell_problems(self):
+        for key in self._said.keys() | self._problems.keys():
+            periodic.note_problem((self, key), self._problems.get(key))
+        self._said = self._problems
 
     def take_repairs(self):
         """Return what was repaired since the last call, {what: number}."""
@@ -168,15 +232,15 @@ class PortWatch:
         return found
 
     def _check_rules(self, needed, groups):
-        by_name = {cluster_groups.get_name(each.load_balancer_id): cluster_id
+        by_name = {groups_.get_name(each.load_balancer_id): cluster_id
                    for cluster_id, each in needed.items()}
         for group in groups:
             cluster_id = by_name.get(group.name)
             if cluster_id is None:
-                missing = cluster_groups.find_missing_of_distributors(
+                missing = groups_.find_missing_of_distributors(
                     group.rules)
             else:
-                missing = cluster_groups.find_missing(
+                missing = groups_.find_missing(
                     needed[cluster_id], group.rules,
                     compat.opens_peers_to_group())
             whose = (f'the cluster {cluster_id}' if cluster_id
@@ -186,9 +250,9 @@ class PortWatch:
                          if self._ports.add_rule(group.id, rule)]
             except exceptions.CloudRefused as e:
                 # A quota of one group is no reason to leave the others.
-                LOG.warning('The security group %s (%s), of %s, lacks rules, '
-                            'and they are not added: %s', group.id,
-                            group.name, whose, e)
+                self._problems[group.name] = (
+                    f'The security group {group.id} ({group.name}), of '
+                    f'{whose}, lacks rules, and they are not added: {e}')
                 continue
             if added:
                 self._repaired[RULE] += len(added)
@@ -197,49 +261,85 @@ class PortWatch:
                             'See who has deleted them.', len(added),
                             group.id, group.name, whose)
 
-    def _check_vips(self, needed, own, vip_ports, ports):
-        said = {}
+    def _check_vips(self, needed, groups, made, vip_ports, ports):
         for cluster_id, port_id in sorted(vip_ports.items()):
-            each = needed.get(cluster_id)
-            if port_id not in ports:
-                what = VIP_PORT
-            elif each and not _has(ports[port_id], each.addresses):
-                what = VIP_ADDRESS
-            elif each and not own[cluster_id]:
-                what = GROUP
-            else:
-                continue
-            problem = self._restore(cluster_id, port_id, what)
-            if problem:
-                said[cluster_id] = problem
-                if self._said.get(cluster_id) != problem:
-                    LOG.warning('The %s of the cluster %s is gone from '
-                                'Neutron, and is not made anew: %s',
-                                _GONE[what].format(port_id), cluster_id,
-                                problem)
-        self._said = said
+            port = ports.get(port_id)
+            if port is None:
+                self._restore(cluster_id, port_id, VIP_PORT)
+            elif cluster_id in needed:
+                self._check_vip(cluster_id, needed[cluster_id], port_id, port,
+                                groups.get(cluster_id, ()), made)
 
-    def _restore(self, cluster_id, old_port_id, what):
-        """Restore a VIP; return what hinders it, if anything does."""
+    def _check_vip(self, cluster_id, needed, port_id, port, groups, made):
+        vip = None
+        if port.owner != _OWNER or (
+                _read(port.addresses).keys() !=
+                _read(dict.fromkeys(needed.addresses)).keys()):
+            vip = addresses_repo.get(self._engine, needed.load_balancer_id)
+        if _is_plugged(port):
+            self._problems[_PLUGGED, cluster_id] = (
+                f'The port {port_id} of the VIP of the cluster {cluster_id} '
+                f'is plugged into {port.device} ({port.owner}), which '
+                f'answers clients in its place. Detach it, as with '
+                f'"openstack server remove port {port.device} {port_id}"; '
+                f'within a minute it is as Octavia made it.')
+        values = find_changes_of_vip(port, vip, groups,
+                                     made.difference(groups))
+        # First: Octavia may take another address for that of the VIP.
+        if 'fixed_ips' in values:
+            self._restore(cluster_id, port_id, VIP_ADDRESS, values=values)
+        elif not groups:
+            self._restore(cluster_id, port_id, GROUP, port, made)
+        elif values:
+            self._change(VIP_PORT, f'the VIP of the cluster {cluster_id}',
+                         port_id, values)
+
+    def _restore(self, cluster_id, old_port_id, what, port=None, made=(),
+                 values=None):
+        """Restore a VIP.
+
+        :param port: its ports.State, if that stays.
+        :param values: of the port, if these are all that it lacks.
+        """
         try:
-            port_id = self._vip_ports.restore(cluster_id)
-            if port_id is None:
-                return 'another process works on it; it is tried again.'
-            self._set_right(cluster_id)
+            port_id = self._vip_ports.restore(cluster_id, values)
+            problem = None if port_id else (
+                'another process works on it; it is tried again.')
+            if port_id:
+                self._keep_groups(port_id, port, made)
+                self._set_right(cluster_id)
         except exceptions.CloudUnavailable:
             raise
         except exceptions.HMSyncException as e:
-            return str(e)
-        self._repaired[what] += 1
-        LOG.warning('The %s of the cluster %s was gone from Neutron, and is '
-                    'made anew%s. See who has deleted it.',
-                    _GONE[what].format(old_port_id), cluster_id,
-                    '' if port_id == old_port_id else
-                    f': the VIP has the port {port_id}, with its address. '
-                    f'Only a floating IP is not known any more: give it '
-                    f'back with "openstack floating ip set --port '
-                    f'{port_id} ADDRESS"')
-        return None
+            problem = str(e)
+        if what == VIP_ADDRESS:
+            self._conclude(what, f'the VIP of the cluster {cluster_id}',
+                           old_port_id, values, problem)
+        elif problem:
+            self._problems[cluster_id] = (
+                f'The {_GONE[what].format(old_port_id)} of the cluster '
+                f'{cluster_id} is gone from Neutron, and is not made anew: '
+                f'{problem}')
+        else:
+            self._repaired[what] += 1
+            LOG.warning('The %s of the cluster %s was gone from Neutron, and '
+                        'is made anew%s. See who has deleted it.',
+                        _GONE[what].format(old_port_id), cluster_id,
+                        '' if port_id == old_port_id else
+                        f': the VIP has the port {port_id}, with its '
+                        f'address. Only a floating IP is not known any more: '
+                        f'give it back with "openstack floating ip set '
+                        f'--port {port_id} ADDRESS"')
+
+    def _keep_groups(self, port_id, before, made):
+        """Add what somebody had added: Octavia sets its own groups only."""
+        now = self._ports.read({port_id}).get(port_id) if before else None
+        if now is None:
+            return
+        groups = groups_.choose(before.groups, now.groups,
+                                made.difference(now.groups))
+        if set(groups) != set(now.groups):
+            self._ports.change(port_id, {'security_group_ids': groups})
 
     def _repair(self, cluster_id):
         try:
@@ -248,10 +348,11 @@ class PortWatch:
             LOG.warning('The ports of distributors for the cluster %s were '
                         'changed from outside, and are repaired.', cluster_id)
         except exceptions.HMSyncException as e:
-            LOG.info('The ports of distributors for the cluster %s are '
-                     'repaired later: %s', cluster_id, e)
+            self._problems[DISTRIBUTOR_PORT, cluster_id] = (
+                f'The ports of distributors for the cluster {cluster_id} are '
+                f'repaired later: {e}')
 
-    def _check_members(self, fronts, ports, groups):
+    def _check_members(self, fronts, ports, groups, made):
         by_cluster = collections.defaultdict(list)
         for front in fronts:
             by_cluster[front.cluster_id].append(front)
@@ -260,23 +361,33 @@ class PortWatch:
         for cluster_id, own in by_cluster.items():
             there = {front.port_id: ports[front.port_id] for front in own
                      if front.port_id in ports}
-            for port_id, change in find_changes(
-                    there, own[0].addresses,
-                    groups.get(cluster_id, ())).items():
-                self._change(cluster_id, port_id, there[port_id], change)
+            needed = groups.get(cluster_id, ())
+            for port_id, values in find_changes(
+                    there, own[0].addresses, needed,
+                    made.difference(needed)).items():
+                self._change(MEMBER_PORT,
+                             f'a member of the cluster {cluster_id}', port_id,
+                             values)
 
-    def _change(self, cluster_id, port_id, state, change):
+    def _change(self, what, whose, port_id, values):
+        problem = None
         try:
-            self._ports.change(port_id, state, change.pairs, change.groups,
-                               change.is_off)
+            self._ports.change(port_id, values)
         except exceptions.CloudRefused as e:
-            LOG.warning('The port %s of a member of the cluster %s was '
-                        'changed from outside, and is not repaired: %s',
-                        port_id, cluster_id, e)
+            problem = str(e)
+        self._conclude(what, whose, port_id, values, problem)
+
+    def _conclude(self, what, whose, port_id, values, problem):
+        changed = ', '.join(sorted(values))
+        if problem:
+            self._problems[whose, port_id] = (
+                f'The port {port_id} of {whose} was changed from outside '
+                f'({changed}), and is not repaired: {problem}')
             return
-        self._repaired[MEMBER_PORT] += 1
-        LOG.warning('The port %s of a member of the cluster %s was changed '
-                    'from outside, and is repaired.', port_id, cluster_id)
+        self._repaired[what] += 1
+        LOG.warning('The port %s of %s was changed from outside (%s), and is '
+                    'repaired. See who has changed it.', port_id, whose,
+                    changed)
 
     def _replace(self, front):
         if (front.state not in (member_repo.ACTIVE, member_repo.DRAINING,

@@ -9,6 +9,7 @@ request to create a port has the same MAC address: a late or a concurrent
 request cannot create a second port.
 """
 
+from collections import abc
 import dataclasses
 import functools
 import hashlib
@@ -40,7 +41,7 @@ _OVS = 'openvswitch'
 _AT_ONCE = 50
 _FIELDS = ('id', 'port_security_enabled', 'allowed_address_pairs',
            'security_groups', 'binding:vif_details', 'admin_state_up',
-           'fixed_ips')
+           'fixed_ips', 'device_owner', 'device_id')
 # All addresses of clients; Neutron does not take ::/0.
 _ANYBODY = {4: ('0.0.0.0/0',), 6: ('2000::/3', 'fc00::/7')}
 
@@ -67,7 +68,9 @@ class State:
     :param groups: ids of its security groups, in order.
     :param is_ovs: whether neutron-openvswitch-agent has wired it.
     :param is_on: whether it may carry traffic at all.
-    :param addresses: its own.
+    :param addresses: {each of its own: id of its subnet}.
+    :param owner: who says to use it.
+    :param device: what it is plugged into.
     """
 
     is_secured: bool
@@ -75,7 +78,10 @@ class State:
     groups: tuple[str, ...]
     is_ovs: bool = False
     is_on: bool = True
-    addresses: tuple[str, ...] = ()
+    addresses: abc.Mapping[str, str | None] = dataclasses.field(
+        default_factory=dict)
+    owner: str = ''
+    device: str = ''
 
 
 def get_name(cluster_id, host):
@@ -141,7 +147,9 @@ def _read(port):
               for pair in port.get('allowed_address_pairs') or ()),
         tuple(sorted(port.get('security_groups') or ())),
         _OVS in bound.values(), bool(port.get('admin_state_up', True)),
-        tuple(ip['ip_address'] for ip in port.get('fixed_ips') or ()))
+        {ip['ip_address']: ip['subnet_id']
+         for ip in port.get('fixed_ips') or ()},
+        port.get('device_owner') or '', port.get('device_id') or '')
 
 
 class Ports(cluster_groups.GroupsClient):
@@ -392,19 +400,11 @@ class Ports(cluster_groups.GroupsClient):
                 network_id=network_id,
                 fixed_ips=f'ip_address={address}')), None)
 
-    def change(self, port_id, state, pairs=(), groups=None, is_off=False):
+    def change(self, port_id, values):
         """Give a port what it lacks.
 
-        :param groups: ids of its security groups; None to keep them.
-        :param is_off: whether to switch it on.
+        :param values: of the port, as the SDK takes them.
         """
-        values: dict[str, object] = (
-            {'admin_state_up': True} if is_off else {})
-        if pairs:
-            values['allowed_address_pairs'] = [
-                {'ip_address': text} for text in (*state.pairs, *pairs)]
-        if groups is not None:
-            values['security_group_ids'] = list(groups)
         with self._reported(f'repair the port {port_id}'):
             self._api.update_port(port_id, **values)
 

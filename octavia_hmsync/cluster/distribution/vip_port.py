@@ -29,11 +29,12 @@ class VIPPorts:
         self._ports = ports
         self._claims = claims
 
-    def restore(self, cluster_id):
+    def restore(self, cluster_id, values=None):
         """Make what a VIP lacks in Neutron.
 
         The load balancer gets ERROR if another port has its address.
 
+        :param values: of the port, if these are all that it lacks.
         :returns: the id of its port; None if another process works on the
                   cluster.
         :raises NotPossible: with the reason, which names what to do.
@@ -43,13 +44,13 @@ class VIPPorts:
         if held is None:
             return None
         try:
-            return self._restore(held)
+            return self._restore(held, values)
         except exceptions.Interrupted:
             return None
         finally:
             held.release()
 
-    def _restore(self, held):
+    def _restore(self, held, values):
         held.look()
         cluster = cluster_repo.get(self._engine, held.key)
         addresses = addresses_repo.get(self._engine, cluster.load_balancer_id)
@@ -66,6 +67,10 @@ class VIPPorts:
                     f'a minute the VIP has its port, and "octavia-hmsync '
                     f'cluster restore {cluster.load_balancer_id}" ends the '
                     f'ERROR.')
+        if values:
+            # Octavia would delete the port, and with it a floating IP.
+            self._ports.change(addresses.port_id, values)
+            return addresses.port_id
         # Commands that import this module never come here.
         from octavia_hmsync.compat import cluster as compat_cluster
         try:

@@ -147,6 +147,8 @@ class FakePorts:
         self.states = {}
         self.gone, self.made = set(), set()
         self.changes = []
+        # {id of a security group of something else: its name}
+        self.others = {}
         # Of all security groups.
         self.rules = groups.find_missing_of_distributors(())
         # {address: id of the port that has it}
@@ -184,29 +186,33 @@ class FakePorts:
 
     def read(self, port_ids):
         self._ask()
-        right = cluster_ports.State(True, (ADDRESS, '0.0.0.0/0'), ('group',),
-                                    addresses=(ADDRESS,))
+        right = cluster_ports.State(
+            True, (ADDRESS, '0.0.0.0/0'), ('group',), owner='Octavia',
+            addresses={ADDRESS: SUBNET})
         return {port_id: self.states.get(port_id, right)
                 for port_id in port_ids if port_id not in self.gone and
                 (port_id in self.hosts or port_id not in self.made)}
 
     is_right = staticmethod(cluster_ports.Ports.is_right)
 
-    def change(self, port_id, state, pairs=(), groups=None, is_off=False):
+    def change(self, port_id, values):
         self._ask()
         if self.refusal:
             raise self.refusal
-        self.changes.append((port_id, tuple(pairs), groups, is_off))
+        self.changes.append((port_id, values))
         self.states.pop(port_id, None)
 
     def find_holder(self, network_id, address):
         self._ask()
         return self.holders.get(address)
 
-    def list_groups(self, names):
+    def list_groups(self, values, by='name'):
         self._ask()
+        if by == 'id':
+            return [groups.Group(one, name) for one, name
+                    in self.others.items() if one in values]
         return [groups.Group('group', name, frozenset(self.rules))
-                for name in names if name not in self.gone]
+                for name in values if name not in self.gone]
 
     def add_rule(self, group_id, rule):
         self._ask()

@@ -20,6 +20,7 @@ from octavia_hmsync.cluster.distribution import ports as cluster_ports
 from octavia_hmsync import compat
 from octavia_hmsync.compat import cluster as compat_cluster
 from octavia_hmsync import exceptions
+from octavia_hmsync import periodic
 from tests.cloud import records
 from tests.unit import base
 from tests.unit.cluster import distributors
@@ -83,11 +84,40 @@ class TestRules(base.TestCase):
                 for protocol, least in (('17', 53), ('6', 1))))
 
 
+class TestGroups(base.TestCase):
+
+    _ids = st.lists(st.sampled_from('abcdef'), unique=True)
+
+    @given(_ids, _ids.filter(bool), _ids)
+    def test_any(self, there, needed, foreign):
+        """Nothing is taken away but what admission requires."""
+        foreign = set(foreign).difference(needed)
+        found = groups.choose(there, needed, foreign)
+        self.assertLessEqual(set(needed), set(found))
+        self.assertFalse(foreign.intersection(found))
+        self.assertEqual(found, groups.choose(found, needed, foreign))
+        if len(needed) == 1 or set(needed) <= set(there):
+            self.assertEqual({*there, *needed} - foreign, set(found))
+        else:
+            # It may be one that the tenant chose before.
+            self.assertEqual(sorted(needed), found)
+        self.assertEqual(sorted(there), groups.choose(there, (), foreign))
+
+    def test_made(self):
+        lb_id = records.new_id()
+        self.assertEqual(
+            [True, True, False, False],
+            [groups.is_made(name) for name in (
+                f'lb-{lb_id}', groups.DISTRIBUTORS, 'lb-mine', lb_id)])
+
+
 class TestPortWatch(distributors.DistributorTestCase):
 
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
+        # Those of other tests are not over.
+        self.patch(periodic, '_PROBLEMS', periodic._Problems())
         self.repaired = collections.Counter()
         self.clusters = [self.add_cluster() for _number in range(3)]
         for cluster_id in self.clusters:
@@ -168,17 +198,71 @@ class TestPortWatch(distributors.DistributorTestCase):
             output = self.check_ports()
         self.assertEqual(len(self.clusters), output.count('is made anew'))
 
-    def test_address_of_a_vip_is_another_one(self):
-        self.lose_vip_port()
-        self.ports.gone.clear()
-        self.ports.states['vip1'] = cluster_ports.State(
-            True, (), ('group',), addresses=('192.0.2.77',))
-        self.ports.holders[distributors.ADDRESS] = 'vip1'
-        with mock.patch.object(compat_cluster, 'restore_vip', autospec=True,
-                               side_effect=self.restore_vip):
+    def change_vip_port(self, **changes):
+        """Let somebody change the port of all VIPs, which is the same one."""
+        with self.engine.begin() as connection:
+            connection.execute(compat.VIP.update().values(port_id='vip1'))
+        # Of all clusters: each repairs it.
+        self.patch(self.ports, 'change', lambda *change:
+                   self.ports.changes.append(change))
+        self.ports.states.pop('vip1', None)
+        self.ports.states['vip1'] = dataclasses.replace(
+            self.ports.read({'vip1'})['vip1'], **changes)
+        self.ports.changes.clear()
+
+    def test_port_of_a_vip_is_another_one(self):
+        """It is set right as it is, and keeps its floating IP."""
+        right = {'fixed_ips': [{'ip_address': distributors.ADDRESS,
+                                'subnet_id': distributors.SUBNET}]}
+        subnet = distributors.SUBNET
+        for changes, values in (
+                ({'addresses': {'192.0.2.77': subnet}}, right),
+                ({'addresses': {'192.0.2.1': subnet,
+                                distributors.ADDRESS: subnet}}, right),
+                ({'groups': ('others',)},
+                 {'security_group_ids': ['group', 'others']}),
+                ({'is_secured': False, 'groups': (), 'pairs': ()},
+                 {'security_group_ids': ['group'],
+                  'port_security_enabled': True})):
+            self.change_vip_port(**changes)
+            with mock.patch.object(compat_cluster, 'restore_vip',
+                                   autospec=True) as restore:
+                output = self.check_ports()
+            restore.assert_not_called()
+            self.assertEqual(('vip1', values), self.ports.changes[0])
+            self.assertIn(
+                f'The port vip1 of the VIP of the cluster '
+                f'{sorted(self.clusters)[0]} was changed from outside '
+                f'({", ".join(sorted(values))}), and is repaired', output)
+        # What nobody minds.
+        self.change_vip_port(is_on=False, pairs=(), groups=('group', 'more'),
+                             addresses={distributors.ADDRESS: subnet,
+                                        '2001:db8::7': 'of a router'})
+        self.check_ports()
+        self.assertEqual([], self.ports.changes)
+
+    def test_port_of_a_vip_is_in_use(self):
+        self.change_vip_port(owner='compute:nova', device='server1')
+        for _ in range(2):
             output = self.check_ports()
-        self.assertEqual(len(self.clusters), output.count(
-            'The address of the port vip1 of the VIP of the cluster'))
+        self.assertEqual([], self.ports.changes)
+        for cluster_id in self.clusters:
+            self.assertEqual(1, output.count(
+                f'The port vip1 of the VIP of the cluster {cluster_id} is '
+                f'plugged into server1 (compute:nova)'))
+        self.change_vip_port(owner='')
+        output = self.check_ports()
+        values = [values for _, values in self.ports.changes]
+        self.assertEqual('Octavia', values[0]['device_owner'])
+        self.assertIn('octavia-hmsync works again', output)
+
+    def read_groups(self):
+        """What a port has before Octavia restores its VIP, and after."""
+        read, groups_ = self.ports.read, iter([('more',)])
+        return lambda ids: {
+            port_id: dataclasses.replace(state, groups=found)
+            for found in [next(groups_, ('group',))]
+            for port_id, state in read(ids).items()}
 
     def test_group_of_a_vip(self):
         """It is made anew; Neutron lets it go once no port has it."""
@@ -187,9 +271,14 @@ class TestPortWatch(distributors.DistributorTestCase):
             groups.get_name(cluster_repo.get(self.engine,
                                              each).load_balancer_id)
             for each in self.clusters}
+        # Octavia sets its own groups only; what somebody added is kept.
         with mock.patch.object(compat_cluster, 'restore_vip', autospec=True,
-                               side_effect=lambda _id: 'vip1'):
+                               side_effect=lambda _id: 'vip1'), \
+                mock.patch.object(self.ports, 'read', autospec=True,
+                                  side_effect=self.read_groups()):
             output = self.check_ports()
+        self.assertEqual(('vip1', {'security_group_ids': ['group', 'more']}),
+                         self.ports.changes[0])
         self.assertEqual(len(self.clusters), output.count(
             'The security group of the VIP of the cluster'))
         self.assertNotIn('floating', output)
@@ -215,11 +304,17 @@ class TestPortWatch(distributors.DistributorTestCase):
         with mock.patch.object(self.ports, 'add_rule', autospec=True,
                                side_effect=exceptions.CloudRefused(
                                    'Quota exceeded')):
-            output = self.check_ports()
+            for _ in range(3):
+                output = self.check_ports()
         self.assertIn('they are not added: Quota exceeded', output)
+        # It is said once, and once that it is over.
         for cluster_id in self.clusters:
-            self.assertIn(f', of the cluster {cluster_id}, lacks rules',
-                          output)
+            self.assertEqual(1, output.count(
+                f', of the cluster {cluster_id}, lacks rules'))
+        self.assertNotIn('works again', output)
+        for _ in range(2):
+            output = self.check_ports()
+        self.assertEqual(1, output.count('octavia-hmsync works again'))
 
     def make_ports_of_members(self):
         """Let two members have port0 and port1; return the members."""
@@ -241,29 +336,43 @@ class TestPortWatch(distributors.DistributorTestCase):
         self.ports.states = {'port0': right, 'port1': right}
         self.check_ports()
         self.assertEqual([], self.ports.changes)
+        paired = {'allowed_address_pairs': [{'ip_address': pair}]}
+        grouped = {'security_group_ids': ['group']}
+        # Octavia deletes what has the group of a load balancer, with it.
+        self.ports.others = {'foreign': f'lb-{records.new_id()}',
+                             'own': 'lb-mine'}
         for states, changes in (
                 ({'port1': dataclasses.replace(right, pairs=())},
-                 [('port1', (pair,), None, False)]),
+                 [('port1', paired)]),
                 ({'port1': dataclasses.replace(right, groups=())},
-                 [('port1', (), ('group',), False)]),
+                 [('port1', grouped)]),
                 ({'port1': dataclasses.replace(right, is_on=False)},
-                 [('port1', (), None, True)]),
+                 [('port1', {'admin_state_up': True})]),
+                ({'port1': dataclasses.replace(right, is_secured=False,
+                                               groups=(), pairs=())},
+                 [('port1', {**paired, **grouped,
+                             'port_security_enabled': True})]),
+                ({'port1': dataclasses.replace(
+                    right, groups=('foreign', 'group', 'own'))},
+                 [('port1', {'security_group_ids': ['group', 'own']})]),
                 # Of both: what is right is not what most have.
                 ({'port0': other, 'port1': other},
-                 [('port0', (), ('group',), False),
-                  ('port1', (), ('group',), False)])):
+                 [(port_id, {'security_group_ids': ['another', 'group']})
+                  for port_id in ('port0', 'port1')])):
             self.ports.changes.clear()
             self.ports.states = {'port0': right, 'port1': right, **states}
             self.assertIn('The port port1 of a member', self.check_ports())
-            self.assertEqual(changes, sorted(self.ports.changes))
+            self.assertCountEqual(changes, self.ports.changes)
         # Neutron does not do it for one; the others are seen to.
         self.ports.states['port1'] = other
         self.ports.refusal = exceptions.CloudRefused('no such group')
         self.ports.gone.add('port0')
-        self.assertIn('is not repaired: no such group', self.check_ports())
+        for _ in range(2):
+            output = self.check_ports()
+        self.assertEqual(1, output.count('is not repaired: no such group'))
         self.assertEqual(['REPLACE', None], [
             member.ordered for member in member_repo.get_of_cluster(
                 self.engine, self.clusters[0])])
         self.assertIn(f'The port port0 of the member {members[0].id}',
                       self.log.output)
-        self.assertEqual(6, self.repaired['member_port'])
+        self.assertEqual(8, self.repaired['member_port'])

@@ -136,12 +136,13 @@ class FakePorts:
     def read(self, port_ids):
         self._ask()
         return {port_id: self.states.get(port_id, cluster_ports.State(
-            True, (VIP,), ('group',), addresses=(VIP, VIP6)))
+            True, (VIP,), ('group',), owner='Octavia',
+            addresses={VIP: 'subnet', VIP6: 'subnet6'}))
             for port_id in port_ids if port_id not in self.gone}
 
-    def list_groups(self, names):
-        return [groups.Group('group', name, frozenset(
-            groups.find_missing_of_distributors(()))) for name in names]
+    def list_groups(self, values, by='name'):
+        return [groups.Group('group', value, frozenset(
+            groups.find_missing_of_distributors(()))) for value in values]
 
     def add_rule(self, group_id, rule):
         # It is there.
@@ -152,8 +153,8 @@ class FakePorts:
 
     is_right = staticmethod(ovn_ports.SourcePorts.is_right)
 
-    def change(self, port_id, state, pairs=(), groups=None, is_off=False):
-        self.changes.append((port_id, tuple(pairs), groups))
+    def change(self, port_id, values):
+        self.changes.append((port_id, values))
 
     def find_dead_node(self, port_id):
         self.asked.append(port_id)
