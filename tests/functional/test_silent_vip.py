@@ -197,7 +197,12 @@ class TestMember(SilentVipTestCase):
 
         self.call(self.agent.reload_keepalived)
         self.assertSilent()
-        self.instance.systemctl('restart', 'octavia-keepalived')
+        self.instance.systemctl('stop', 'octavia-keepalived')
+        for vip in VIPS:
+            waiting.wait_for(lambda vip=vip: not self.instance.run_inside(
+                'ip', '-o', 'address', 'show', 'to', vip).stdout,
+                f'end of {vip}', processes=[self.instance])
+        self.instance.systemctl('start', 'octavia-keepalived')
         self.assertSilent()
         self.assertEqual(expected, self.routes())
         self.configure()

@@ -234,6 +234,40 @@ class TestConnections(FabricTestCase):
             self.assertEqual(b.name, one.member)
         self.check()
 
+    def test_slots(self):
+        """Who goes or comes changes whose new connections are its own."""
+        a, b, c, d = [self.make_member(n) for n in range(4)]
+        vip = self.make_vip([a, b, c])
+
+        def choose():
+            """Return who gets a new connection, by its port."""
+            self.node.vswitch.wait_for_revalidators()
+            found = {}
+            for port in range(32000, 32060):
+                one = fabric.Connection(self.client, port=port)
+                found[port] = one.member
+                self.reset(one)
+            return found
+
+        def find(those, member):
+            return {port for port, name in those.items()
+                    if name == member.name}
+
+        before = choose()
+        vip.remove(b)
+        vip.apply()
+        without = choose()
+        vip.set(d, doc.ACTIVE, 3)
+        vip.apply()
+        after = choose()
+        spread = find(before, b)
+        for one in (a, c):
+            self.assertLess(find(before, one), find(without, one))
+            self.assertLessEqual(find(without, one) - find(before, one),
+                                 spread)
+            self.assertLess(find(after, one), find(without, one))
+            self.assertTrue(find(after, d) & find(without, one))
+
     def test_ports_used_again(self):
         """Over changes, whether a connection was closed or reset before."""
         # Else the client itself would wait for a minute.

@@ -232,7 +232,7 @@ class TestProbedVip(ProbedVipTestCase):
             self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
             self.run_for(seconds)
             self.network.silent.add(self.macs[1])
-            self.run_for(2.8)
+            self.run_for(2.2)
             self.assertEqual({0: UP, 1: DOWN, 2: UP}, self.get())
             self.assertEqual({None, probe_rules.SILENT}, self.get_errors())
             self.network.silent.clear()
@@ -409,6 +409,7 @@ class TestProbedVip(ProbedVipTestCase):
         self.follow(['ACTIVE', 'ACTIVE', 'DEAD'],
                     addresses=['10.0.0.5', 'fd00::5'])
         self.run_for(3)
+        begun = self.now
         for _ in range(25):
             self.say(self.macs[1])
             self.say(self.macs[1], 'fd00::5')
@@ -417,6 +418,7 @@ class TestProbedVip(ProbedVipTestCase):
         self.assertEqual({None, claims.CLAIMS}, self.get_errors())
         self.assertEqual([VIP_IDS[0]] * 3, [vip_id for _, vip_id
                                             in self.announced])
+        self.assertEqual(begun, self.announced[0][0])
         for (before, _), (after, _) in itertools.pairwise(self.announced):
             self.assertGreaterEqual(after - before, 9)
         self.assertEqual(1, log.output.count('is its own address'))

@@ -110,8 +110,8 @@ class TestTicketKeys(base.TestCase):
             (' ca-file /certs/lb/aa.pem verify optional',),
             (' ca-file /certs/lb/bb.pem verify required',),
             (' ca-file /certs/lb/aa.pem verify required crl-file /c.pem',),
-            ('', 'another'))}
-        self.assertEqual(6, len(names))
+            (' ciphers AES256-SHA',), (' no-tlsv12',), ('', 'another'))}
+        self.assertEqual(8, len(names))
 
     def test_no_keys(self):
         for why, args in (

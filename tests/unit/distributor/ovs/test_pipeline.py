@@ -389,6 +389,7 @@ class TestSharing(base.BaseTestCase):
         self.switch = install(self.document)
         for flags in ([switch.SYN], [switch.ACK], [switch.FIN]):
             self.assertEqual([], self.send(flags=flags))
+            self.assertFalse(any(self.switch.pins.values()))
 
     def test_told_of_a_flood(self):
         """A beginning is told of, and what follows is, which has a pin."""
