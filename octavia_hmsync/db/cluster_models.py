@@ -106,6 +106,9 @@ class ClusterMember(model_base.Base):
     idle_timeout = sa.Column(sa.Integer, nullable=False)
     # Open connections while it drains, when a housekeeper last looked.
     connections = sa.Column(sa.Integer, nullable=True)
+    # Since when distributors send nothing new to it; NULL if it does not
+    # drain, or they do not know that yet.
+    drained_at = sa.Column(types.Timestamp, nullable=True)
     created_at = sa.Column(types.Timestamp, nullable=False)
     updated_at = sa.Column(types.Timestamp, nullable=False)
 

@@ -47,15 +47,21 @@ def make(cloud, members, **kwargs):
     :param members: machines.Members.
     :param kwargs: as ClusterOctavia.add_cluster() takes them.
     """
+    return cloud.add_cluster('web', listeners=get_listeners(members),
+                             **kwargs)
+
+
+def get_listeners(members):
+    """Return those of make(), as the API takes them."""
     backends = [{'address': member.address, 'protocol_port': 80}
                 for member in members]
-    return cloud.add_cluster('web', listeners=[
+    return [
         {'name': protocol, 'protocol': protocol, 'protocol_port': port,
          'timeout_client_data': _TIMEOUT, 'timeout_member_data': _TIMEOUT,
          'default_pool': {'name': protocol, 'protocol': protocol,
                           'lb_algorithm': 'ROUND_ROBIN',
                           'members': backends}}
-        for protocol, port in (('HTTP', 80), ('TCP', TCP_PORT))], **kwargs)
+        for protocol, port in (('HTTP', 80), ('TCP', TCP_PORT))]
 
 
 def get_pinned(cloud, host, cluster_id):

@@ -51,7 +51,7 @@ ALONE = 'alone'
 
 # What record() changes.
 _DETAILS = frozenset(('health', 'config_digest', 'error', 'zone',
-                      'connections'))
+                      'connections', 'drained_at'))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +79,7 @@ class Member:
     updated_at: datetime.datetime
     now: datetime.datetime
     idle_timeout: int = 0
+    drained_at: datetime.datetime | None = None
 
     @property
     def is_configured(self) -> bool:
@@ -233,6 +234,9 @@ def _tell_change(connection, before, values):
 
 
 def _update(connection, member_id, *conditions, **values):
+    if 'state' in values:
+        # Distributors have to be told first.
+        values.setdefault('drained_at', None)
     return rows.update(connection, _TABLE, _TABLE.c.id == member_id,
                        *conditions, updated_at=types.utcnow(), **values)
 
@@ -304,8 +308,7 @@ def unregister(engine, member_id, error=None, version=None):
 def record(engine, member_id, **details):
     """Record details that do not concern distributors.
 
-    :param details: health, config_digest, error, zone or connections; may be
-                    None.
+    :param details: names of _DETAILS; may be None.
     :returns: False if it is gone.
     """
     if not _check_details(details):

@@ -37,6 +37,8 @@ class Drain:
     """A member that drains, and its connections.
 
     :ivar recorded: the number of connections in its row.
+    :ivar since: when distributors knew that it drains, None if they do not;
+                 is_recorded tells whether its row has that.
     :ivar told: the number in its last heartbeat; None if no heartbeat that
                 counts has come since it drains.
     :ivar rest: seconds for which an open connection may still be silent since
@@ -49,6 +51,8 @@ class Drain:
     recorded: int | None
     told: int | None
     rest: float
+    since: datetime.datetime | None = None
+    is_recorded: bool = False
 
 
 def get_ports(engine):
@@ -106,11 +110,12 @@ def get_connections(engine, margin):
             row.id: Drain(
                 row.cluster_id, row.amphora_id, row.connections,
                 int(row.told) if _counts(row, margin) else None,
-                _get_rest(row))
+                _get_rest(row), _get_since(row), row.drained_at is not None)
             for row in connection.execute(
                 sa.select(_MEMBER.c.id, _MEMBER.c.cluster_id,
                           _MEMBER.c.amphora_id, _MEMBER.c.connections,
-                          _MEMBER.c.updated_at, _MEMBER.c.idle_timeout,
+                          _MEMBER.c.updated_at, _MEMBER.c.drained_at,
+                          _MEMBER.c.idle_timeout,
                           _VIP.c.applied_at, types.utcnow().label('now'),
                           _HEALTH.c.last_update, told.label('told'),
                           has_datagrams.label('has_datagrams'))
@@ -137,11 +142,17 @@ def _counts(row, margin):
     return row.last_update > since + datetime.timedelta(seconds=margin)
 
 
+def _get_since(row):
+    # Later versions of the cluster send it nothing new either.
+    if row.drained_at is not None or row.applied_at is None:
+        return row.drained_at
+    return max(row.updated_at, row.applied_at)
+
+
 def _get_rest(row):
-    if row.applied_at is None:
-        return math.inf
-    since = max(row.updated_at, row.applied_at)
-    return row.idle_timeout - (row.now - since).total_seconds()
+    since = _get_since(row)
+    return (math.inf if since is None else
+            row.idle_timeout - (row.now - since).total_seconds())
 
 
 @api.retry

@@ -128,8 +128,13 @@ def count_connections(
             row.told, None if remembered is None
             else remembered.get(row.amphora_id or '', 0),
             row.rest + interval + _MARGIN)
+        changed: dict[str, typing.Any] = {}
         if count != row.recorded:
-            member_repo.record(engine, member_id, connections=count)
+            changed['connections'] = count
+        if row.since is not None and not row.is_recorded:
+            changed['drained_at'] = row.since
+        if changed:
+            member_repo.record(engine, member_id, **changed)
     return counted
 
 

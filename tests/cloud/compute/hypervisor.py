@@ -157,6 +157,14 @@ class Hypervisor(fixtures.Fixture):
                 for each in list(self.instances.values())
                 if name in each.instance_name]
 
+    def call_get_hosts(self):
+        return {instance_id: each.host for instance_id, each in
+                list(self.instances.items())}
+
+    def call_list_hosts(self):
+        return [{'name': host, 'is_enabled': host not in self.dead_hosts}
+                for host in self._fabric.hosts]
+
     def call_delete(self, compute_id):
         booted = self.instances.pop(compute_id, None)
         if booted is None:

@@ -73,6 +73,14 @@ class ComputeDriver(compute_base.ComputeBase):
         """Octavia asks nothing of the kind; Nova could be asked."""
         return self._call('list', name=name)
 
+    def get_hosts(self):
+        """As octavia_hmsync.compute.Compute has it."""
+        return self._call('get_hosts')
+
+    def list_hosts(self):
+        """As octavia_hmsync.compute.Compute has it."""
+        return self._call('list_hosts')
+
     def status(self, compute_id):
         found, _ = self.get_amphora(compute_id)
         return (constants.UP if found.status == 'ACTIVE' else constants.DOWN)

@@ -13,6 +13,7 @@ from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import member_facts as facts_repo
 from octavia_hmsync.cluster.db import member_probe as probe_repo
+from octavia_hmsync.cluster.distribution import member_facts
 from octavia_hmsync import compat
 from tests.cloud import records
 from tests.db_cases import base
@@ -180,6 +181,46 @@ class MemberFactsCases(base.DatabaseTestCase):
             self.execute(f"UPDATE {table} SET {column} = "
                          f"'2026-01-01 00:00:00.000000'")
         self.assertLess(self.get_rest(), 0)
+
+    def test_rest_over_later_changes(self):
+        """What is changed later sends nothing new to it either."""
+        self.add_member('drains', 'DRAINING')
+        row, = distributor_repo.sync(self.engine, cluster_calls.DRIVER,
+                                     {'network1': 'https://network1:9444'})
+        vip = vip_repo.add(self.engine, 'cluster1', row.id)
+        vip_repo.set_active(self.engine, 'cluster1', row.id)
+        member_repo.raise_idle_timeout(self.engine, 'cluster1', 100)
+
+        def apply():
+            vip_repo.record_applied(
+                self.engine, vip.id,
+                cluster_repo.get(self.engine, 'cluster1').version, True)
+
+        def count():
+            return member_facts.count_connections(
+                self.engine, lambda url: None, 1)
+
+        count()
+        # Nobody knows that it drains.
+        self.assertIsNone(member_repo.get(self.engine, 'drains').drained_at)
+        apply()
+        count()
+        self.assertIsNotNone(
+            member_repo.get(self.engine, 'drains').drained_at)
+        self.execute("UPDATE hmsync_cluster_member SET drained_at = "
+                     "'2026-01-01 00:00:00.000000'")
+        cluster_repo.raise_version(
+            self.engine, 'cluster1',
+            cluster_repo.get(self.engine, 'cluster1').version)
+        for _ in range(2):
+            count()
+            self.assertLess(self.get_rest(), 0)
+            apply()
+        # One that serves again, and drains again, begins anew.
+        for old, new in (('DRAINING', 'FAILED'), ('FAILED', 'DRAINING')):
+            member_repo.set_state(self.engine, 'drains', (old,), new)
+        self.assertIsNone(member_repo.get(self.engine, 'drains').drained_at)
+        self.assertEqual(math.inf, self.get_rest())
 
     def test_forget_connections(self):
         self.add_member('well', 'ACTIVE')

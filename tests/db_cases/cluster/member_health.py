@@ -36,6 +36,8 @@ class _Cases(amphora.AmphoraCases):
 
     def setUp(self):
         super().setUp()
+        # No process keeps health managers alive here.
+        self.conf.set_override('offline_after', 3600, 'hmsync')
         self.now = 0.0
         self.lb = self.records.add_load_balancer('ACTIVE_ACTIVE')
         cluster_repo.add(self.engine, cluster_calls.new(

@@ -298,6 +298,7 @@ def upgrade():
         sa.Column('zone', sa.String(255), nullable=True),
         sa.Column('idle_timeout', sa.Integer, nullable=False),
         sa.Column('connections', sa.Integer, nullable=True),
+        sa.Column('drained_at', types.Timestamp, nullable=True),
         sa.Column('created_at', types.Timestamp, nullable=False),
         sa.Column('updated_at', types.Timestamp, nullable=False),
         sa.UniqueConstraint('cluster_id', 'slot',
