@@ -2,6 +2,7 @@
 
 """A cluster in a whole Octavia, with OVN's load balancers."""
 
+import sys
 import time
 
 from openstack import exceptions
@@ -113,6 +114,68 @@ class TestCluster(base.BaseTestCase):
         self.assertEqual([], [
             port.name for port in self.cloud.connection.network.ports()
             if port.device_owner == 'Octavia:distributor'])
+
+    def read_vip_port(self):
+        port = self.cloud.connection.network.get_port(self.port_id)
+        return (port.device_owner, port.is_port_security_enabled,
+                port.security_group_ids,
+                {ip['ip_address'] for ip in port.fixed_ips})
+
+    def test_port_of_the_vip(self):
+        """Whatever is done to it by hand; only a floating IP is lost."""
+        network = self.cloud.connection.network
+        lb = self.cloud.add_cluster('web', self.members, desired_size=2)
+        self.port_id = lb.vip_port_id
+        self.ways = ((self.client, lb.vip_address),)
+        self.assert_answers()
+        right = self.read_vip_port()
+        address = network.get_port(self.port_id).fixed_ips[0]
+        other = {**address, 'ip_address': '10.1.0.250'}
+        # Neutron refuses it once there is a floating IP.
+        self.change_vip_port(right, fixed_ips=[other])
+        floating = self.cloud.add_floating_ip(self.port_id)
+        floating_id = next(network.ips(floating_ip_address=floating)).id
+        self.ways = (*self.ways, (self.outside, floating))
+        self.assert_answers()
+        self.held = [client.hold(address, NUMBER, rate=0.5).wait_until_open()
+                     for client, address in self.ways]
+        self.change_vip_port(
+            right, fixed_ips=[other, address], device_owner='',
+            port_security_enabled=False, security_group_ids=[])
+        self.assertEqual(self.port_id, network.get_ip(floating_id).port_id)
+        self.assert_broken(set())
+        self.do_to_vip_port(
+            lambda: network.delete_port(self.port_id),
+            lambda: self.get_port_id(lb) != self.port_id, 'deleted')
+        self.port_id = self.get_port_id(lb)
+        self.cloud.wait_for(lambda: self.read_vip_port() == right,
+                            'port as it was', 60)
+        network.update_ip(floating_id, port_id=self.port_id)
+        self.assert_answers()
+        self.assertIn(self.nb('get', 'Logical_Switch_Port', self.port_id,
+                              'type').strip(), ('virtual', '"virtual"'))
+
+    def change_vip_port(self, right, **changes):
+        self.do_to_vip_port(
+            lambda: self.cloud.connection.network.update_port(self.port_id,
+                                                              **changes),
+            lambda: self.read_vip_port() == right, changes)
+
+    def get_port_id(self, lb):
+        return self.cloud.connection.load_balancer.get_load_balancer(
+            lb.id).vip_port_id
+
+    def do_to_vip_port(self, change, is_right, what):
+        """Of a client in the subnet, no connection fails or breaks."""
+        probes = [client.start_probe(address, rate=10, timeout=3)
+                  for client, address in self.ways]
+        began = time.monotonic()
+        change()
+        self.cloud.wait_for(is_right, f'repair of {what}', 120)
+        took = time.monotonic() - began
+        reports = [each.stop() for each in probes]
+        print(f'{what}: {took:.0f} s; {reports}', file=sys.__stderr__)
+        self.assertEqual((0, 0), (reports[0].failed, reports[0].broken))
 
     def is_down(self, amphora_id):
         with self.cloud.engine.connect() as connection:

@@ -68,7 +68,7 @@ class VIPPorts:
                     f'cluster restore {cluster.load_balancer_id}" ends the '
                     f'ERROR.')
         if values:
-            # Octavia would delete the port, and with it a floating IP.
+            # Octavia would delete the port, and make another one.
             self._ports.change(addresses.port_id, values)
             return addresses.port_id
         # Commands that import this module never come here.
