@@ -73,6 +73,11 @@ class Node(fixtures.Fixture):
 
     def _connect(self):
         # Tunnels of a vswitch in user space leave through a bridge of its.
+        # Its port stays a device of the kernel's, which would answer ARP for
+        # the address of the bridge with a MAC of its own: where that answer
+        # comes last, all tunnels from one node to this one are dark.
+        self.namespace.run('sysctl', '-q', '-w',
+                           'net.ipv4.conf.all.arp_ignore=1')
         name = f'u{self._number}'
         self._underlay.link(self.namespace, name, 'eth0')
         self._underlay.run('ip', 'link', 'set', name, 'master', 'underlay')
