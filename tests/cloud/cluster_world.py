@@ -51,13 +51,13 @@ def make(cloud, members, **kwargs):
                              **kwargs)
 
 
-def get_listeners(members):
+def get_listeners(members, timeout=_TIMEOUT):
     """Return those of make(), as the API takes them."""
     backends = [{'address': member.address, 'protocol_port': 80}
                 for member in members]
     return [
         {'name': protocol, 'protocol': protocol, 'protocol_port': port,
-         'timeout_client_data': _TIMEOUT, 'timeout_member_data': _TIMEOUT,
+         'timeout_client_data': timeout, 'timeout_member_data': timeout,
          'default_pool': {'name': protocol, 'protocol': protocol,
                           'lb_algorithm': 'ROUND_ROBIN',
                           'members': backends}}

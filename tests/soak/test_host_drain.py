@@ -47,7 +47,7 @@ class TestHostDrain(base.BaseTestCase):
                                             host=hosts[0])),
             self.useFixture(machines.Client(self.cloud, 'outside',
                                             self.cloud.external_network))]
-        make = cluster_world.get_listeners(members)
+        make = cluster_world.get_listeners(members, timeout=40000)
         self.load_balancers = {
             'single': self.cloud.add_load_balancer('single', listeners=make),
             'pair': self.cloud.add_load_balancer(
