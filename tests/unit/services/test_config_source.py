@@ -7,7 +7,9 @@ tests/functional/test_services.py has the services.
 
 import logging
 import pathlib
+import sys
 import tempfile
+from unittest import mock
 
 from oslo_config import cfg
 
@@ -17,6 +19,12 @@ from tests.unit import base
 
 
 class TestName(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        # Some other test of this process may have it.
+        self.enterContext(mock.patch.dict(sys.modules))
+        sys.modules.pop('octavia.common.config', None)
 
     def parse(self, driver, group='hmsync'):
         """Parse a file; returns (what is logged, parsed configuration)."""
