@@ -427,6 +427,7 @@ class TestDatabaseCommands(base.CommandTestCase):
         self.assertFails('octavia-hmsync db upgrade', 'sync', 'status')
 
     def test_purge_while_services_run(self):
+        self.stop_clock()
         keeper_repo.touch(self.engine, 'keeper1', ())
         self.addCleanup(schema.upgrade, self.database.engine)
         purge = ('db', 'purge', '--yes')

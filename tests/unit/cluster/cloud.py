@@ -520,6 +520,9 @@ class CloudTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
             connection.execute(sa.update(models.Cluster.__table__).values(
                 claim_expires_at=sa.func.datetime('now', '-1 hours')))
 
+    def let_time_pass(self):
+        """Have a round take some time where the clock is stopped."""
+
     def keep(self, rounds=9):
         """Have a keeper do what is due, until there is nothing."""
         with contextlib.suppress(*DEATHS):
@@ -527,6 +530,7 @@ class CloudTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def _keep(self, rounds):
         for _ in range(rounds):
+            self.let_time_pass()
             # Nobody has just been asked for something.
             with self.engine.begin() as connection:
                 connection.execute(

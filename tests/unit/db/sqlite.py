@@ -60,6 +60,47 @@ class _KeptConnections(sa.engine.CreateEnginePlugin):
 plugins.register(_KeptConnections.NAME, __name__, _KeptConnections.__name__)
 
 
+class _Clock:
+    """SQLite's STRFTIME, and so all times that the database has.
+
+    One for all connections of the process, those of Octavia's and of commands
+    among them.
+    """
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._sqlite = sqlite3.connect(':memory:', check_same_thread=False)
+        self._now = 'now'
+        sa.event.listen(sa.pool.Pool, 'connect', self._on_connect)
+
+    def stop(self):
+        self._now = self._ask('SELECT JULIANDAY(?)', 'now')
+
+    def run(self):
+        """Have it be the machine's."""
+        self._now = 'now'
+
+    def advance(self, seconds):
+        """Have it go forward, or back."""
+        self._now += seconds / 86400
+
+    def _on_connect(self, connection, record):
+        if isinstance(connection, sqlite3.Connection):
+            connection.create_function('STRFTIME', -1, self._strftime)
+
+    def _strftime(self, text, time, *shifts):
+        return self._ask(
+            f'SELECT STRFTIME(?, ?{", ?" * len(shifts)})', text,
+            self._now if time == 'now' else time, *shifts)
+
+    def _ask(self, query, *values):
+        with self._lock:
+            return self._sqlite.execute(query, values).fetchone()[0]
+
+
+_CLOCK = _Clock()
+
+
 class SqliteMixin:
     """For the test cases of tests.db_cases."""
 
@@ -89,36 +130,6 @@ class SqliteMixin:
 
         :returns: the clock, with advance(seconds).
         """
-        clock = _StoppedClock()
-        self.addCleanup(clock.close)
-        sa.event.listen(self.engine, 'connect', clock.on_connect)
-        self.engine.dispose()
-        return clock
-
-
-class _StoppedClock:
-    """SQLite's STRFTIME, for which it is the same time until it is told."""
-
-    def __init__(self):
-        self._lock = threading.Lock()
-        self._sqlite = sqlite3.connect(':memory:', check_same_thread=False)
-        self._now = self._ask('SELECT JULIANDAY(?)', 'now')
-
-    def advance(self, seconds):
-        """Have it go forward, or back."""
-        self._now += seconds / 86400
-
-    def close(self):
-        self._sqlite.close()
-
-    def on_connect(self, connection, record):
-        connection.create_function('STRFTIME', -1, self._strftime)
-
-    def _strftime(self, text, time, *shifts):
-        return self._ask(
-            f'SELECT STRFTIME(?, ?{", ?" * len(shifts)})', text,
-            self._now if time == 'now' else time, *shifts)
-
-    def _ask(self, query, *values):
-        with self._lock:
-            return self._sqlite.execute(query, values).fetchone()[0]
+        self.addCleanup(_CLOCK.run)
+        _CLOCK.stop()
+        return _CLOCK

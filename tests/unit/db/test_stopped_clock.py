@@ -25,6 +25,22 @@ class TestStoppedClock(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual(before, self.ask())
         self.assertEqual(2.5, (before[0] - before[1]).total_seconds())
 
+    def test_on_connections_of_others(self):
+        self.stop_clock()
+        before = self.ask()[0]
+        time.sleep(0.01)
+        engine = sa.create_engine(self.database.connection)
+        self.addCleanup(engine.dispose)
+        with engine.connect() as connection:
+            self.assertEqual(before, connection.execute(
+                sa.select(types.utcnow())).scalar())
+
+    def test_goes_forward(self):
+        clock = self.stop_clock()
+        before = self.ask()[0]
+        clock.advance(2)
+        self.assertEqual(2, round((self.ask()[0] - before).total_seconds()))
+
     def test_else_it_does(self):
         before = self.ask()
         time.sleep(0.01)

@@ -36,7 +36,12 @@ class ManagedTestCase(cloud.CloudTestCase):
 
     def setUp(self):
         super().setUp()
+        # Of what was seen, most counts for a minute.
+        self.clock = self.stop_clock()
         self.watch()
+
+    def let_time_pass(self):
+        self.clock.advance(1)
 
     def watch(self):
         """Have there be distributors and a health manager."""
