@@ -47,7 +47,9 @@ class Instance(fabric.Node):
                 ('openvswitch_timeout', 60),
                 ('datapath_type', 'netdev')):
             conf.set_override(name, value, ovs_conf.GROUP)
-        return openvswitch.OpenVSwitch(conf)
+        made = openvswitch.OpenVSwitch(conf)
+        self.addCleanup(made.close)
+        return made
 
     def plug(self, name, mac):
         """As the compute service does."""

@@ -100,10 +100,11 @@ class TestDeathAtEachStep(VswitchTestCase):
         # Programs that begin just now have what they inherit for a moment.
         self.kept = store.Store(self.state_path, timeout=10)
         before, self.backend = self.backend, data_plane.OpenVSwitch(self.conf)
+        self.addCleanup(self.backend.close)
         if before:
             # The thread of its connection would live on here.
             self.backend._bridges._api = before._bridges._api
-            before._announcer.stop(VIP_ID)
+            before.close()
         self.vips = vips.Vips(self.kept, self.backend)
         self.restorer = restore.Restorer(self.vips, 1)
 

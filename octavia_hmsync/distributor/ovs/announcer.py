@@ -51,6 +51,16 @@ class Announcer:
         with self._condition:
             self._current.pop(key, None)
 
+    def close(self):
+        """Announce nothing more, and wait for what is being sent."""
+        with self._condition:
+            self._due.clear()
+            self._current.clear()
+            thread = self._thread
+            self._condition.notify()
+        if thread is not None:
+            thread.join()
+
     def _run(self):
         while True:
             with self._condition:

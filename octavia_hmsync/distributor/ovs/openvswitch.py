@@ -206,6 +206,10 @@ class OpenVSwitch:
             raise _not_in_force(vip_id)
         return self._programmer.dial(applied.bridge, applied.in_port)
 
+    def close(self):
+        """Announce nothing more; what is in force stays."""
+        self._announcer.close()
+
     def remove(self, vip_id):
         """Delete all there is of a VIP; return True if there was something."""
         with self._locks[vip_id]:

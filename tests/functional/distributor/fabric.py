@@ -265,7 +265,9 @@ class Node(fixtures.Fixture):
                 ('openvswitch_timeout', 60),
                 ('datapath_type', 'netdev'), *options.items()):
             conf.set_override(name, value, ovs_conf.GROUP)
-        return openvswitch.OpenVSwitch(conf)
+        made = openvswitch.OpenVSwitch(conf)
+        self.addCleanup(made.close)
+        return made
 
     def ofctl(self, *arguments):
         """Run ovs-ofctl; the bridge is the second argument."""

@@ -247,6 +247,9 @@ class TestConnections(FabricTestCase):
                 one = fabric.Connection(self.client, port=port)
                 found[port] = one.member
                 self.reset(one)
+            # A change pins what is accounted for while it takes place, and a
+            # reset from before it would have its port stay where it was.
+            self.node.vswitch.wait_for_revalidators()
             return found
 
         def find(those, member):

@@ -5,12 +5,14 @@
 import json
 import threading
 import time
+from unittest import mock
 
 import fixtures
 
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import telling
 from octavia_hmsync.compat import amphora_driver as compat_driver
+from octavia_hmsync import exceptions
 from tests.cloud import ailing
 from tests.unit.amphora import test_agent_client
 from tests.unit.cluster import clusters
@@ -117,7 +119,19 @@ class TestTell(test_agent_client.AgentClientTestCase):
         agent.says = {'plug': [(409, '')]}
         self.assertIsNone(self.tell(plug))
         agent.says = {'plug': [(404, '')]}
-        self.assertIn('answered 404', self.tell(plug, seconds=1))
+        with mock.patch.object(telling, '_PAUSE', 1.5):
+            self.assertIn('answered 404', self.tell(plug, seconds=2))
+
+    def test_silent_after_its_answer(self):
+        """Its answer tells more than that it gave no other one."""
+        self.add()
+        plug = compat_driver.Request('POST', 'plug/network', '{}')
+        with mock.patch.object(telling, '_PAUSE', 0.4), mock.patch.object(
+                self.client, 'ask', side_effect=[
+                    (404, ''), exceptions.AgentUnreachable('is silent'),
+                    exceptions.AgentUnreachable('is silent')]) as asked:
+            self.assertIn('answered 404', self.tell(plug, seconds=1))
+        self.assertEqual(3, asked.call_count)
 
     def test_facts(self):
         agent = self.add()

@@ -53,6 +53,10 @@ CLIFF_OPTIONS = {'--column', '--sort-column', '--prefix', '--variable'}
 
 class TestCommands(base.CommandTestCase):
 
+    def setUp(self):
+        super().setUp()
+        self.stop_clock()
+
     def populate(self):
         hm_repo.register(self.engine, 'hm1', '192.0.2.101', 5555, 'a', 20)
         hm_repo.register(self.engine, 'hm2', '2001:db8::1', 5555, 'b', 20)

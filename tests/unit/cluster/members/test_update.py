@@ -11,6 +11,7 @@ import fixtures
 from octavia.certificates.manager import noop
 from oslo_config import fixture as config_fixture
 
+from octavia_hmsync.amphora import telling
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.members import trial
@@ -243,7 +244,8 @@ class TestUpdate(clusters.ClusterTestCase):
         # They are told again, and nobody waits for them.
         refuses.statuses.clear()
         well.requests.clear()
-        self.subject.update(self.lb)
+        with mock.patch.object(telling, '_GRACE', 60):
+            self.subject.update(self.lb)
         self.assertIn(f'loadbalancer/{self.lb.id}/reload', refuses.asked())
         self.assertEqual(['DRAINING'] * 3 + ['ACTIVE'], self.states())
         self.assertEqual(errors[1], self.members()['amphora-2'].error)
