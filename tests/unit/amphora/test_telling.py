@@ -127,7 +127,7 @@ class TestTell(test_agent_client.AgentClientTestCase):
         self.add()
         plug = compat_driver.Request('POST', 'plug/network', '{}')
         with mock.patch.object(telling, '_PAUSE', 0.4), mock.patch.object(
-                self.client, 'ask', side_effect=[
+                self.client, 'ask', autospec=True, side_effect=[
                     (404, ''), exceptions.AgentUnreachable('is silent'),
                     exceptions.AgentUnreachable('is silent')]) as asked:
             self.assertIn('answered 404', self.tell(plug, seconds=1))

@@ -47,20 +47,19 @@ class TestAnnouncer(base.BaseTestCase):
 
     def test_closed(self):
         """It waits for what is being sent, and says nothing after that."""
-        begun, go_on = threading.Event(), threading.Event()
+        begun, go_on = queue.Queue(), threading.Event()
 
         def send(key):
-            begun.set()
+            begun.put(threading.current_thread())
             self.assertTrue(go_on.wait(TIMEOUT))
             self.sent.put(key)
 
         subject = announcer.Announcer(send)
         with mock.patch.object(announcer, 'DELAYS', (0, 0.1)):
             subject.start('vip')
-        self.assertTrue(begun.wait(TIMEOUT))
+        thread = begun.get(timeout=TIMEOUT)
         threading.Timer(0.2, go_on.set).start()
         subject.close()
         self.assertEqual('vip', self.sent.get_nowait())
-        self.assertNotIn('announcer', [
-            thread.name for thread in threading.enumerate()])
+        self.assertFalse(thread.is_alive())
         self.assertTrue(self.sent.empty())
