@@ -455,6 +455,63 @@ class VIPPortDeleted(Fault):
             self._network.update_ip(each.id, port_id=made.id)
 
 
+class VIPPortChanged(Fault):
+    """It loses its groups and its owner, and has an address more."""
+
+    group = 'tenant'
+
+    def begin(self):
+        self._port_id = self.about(self.world.get_vip_port())
+        network = self.cloud.connection.network
+        self._before = self._read()
+        port = network.get_port(self._port_id)
+        network.update_port(
+            self._port_id, security_groups=[], device_owner='',
+            fixed_ips=[*port.fixed_ips,
+                       {'subnet_id': port.fixed_ips[0]['subnet_id']}])
+
+    def _read(self):
+        port = self.cloud.connection.network.get_port(self._port_id)
+        return (set(port.security_group_ids), port.device_owner,
+                {ip['ip_address'] for ip in port.fixed_ips})
+
+    def end(self):
+        waiting.wait_for(lambda: self._read() == self._before,
+                         lambda: f'{self._before}, not {self._read()}', 120,
+                         1)
+
+
+class GroupDeleted(Fault):
+    """The security group of the load balancer, which its ports lost before."""
+
+    group = 'tenant'
+    is_felt = True
+
+    def begin(self):
+        self._group_name = self.about(f'lb-{self.world.lb.id}')
+        network = self.cloud.connection.network
+        group = network.find_security_group(self._group_name,
+                                            ignore_missing=False)
+        self._ports = []
+        for port in network.ports():
+            if group.id in port.security_group_ids:
+                self._ports.append(port.id)
+                network.update_port(port.id, security_groups=[
+                    other for other in port.security_group_ids
+                    if other != group.id])
+        network.delete_security_group(group.id)
+
+    def _find_without(self):
+        network = self.cloud.connection.network
+        group = network.find_security_group(self._group_name)
+        return [port.id for port in network.ports() if port.id in self._ports
+                and (group is None or group.id not in port.security_group_ids)]
+
+    def end(self):
+        waiting.wait_for(lambda: not self._find_without(),
+                         'ports with the security group', 120, 1)
+
+
 class RulesDeleted(Fault):
     """The security group of the load balancer admits nothing any more."""
 
@@ -562,8 +619,11 @@ KINDS = (
     DistributorKilled, DistributorHung, DistributorApart, VswitchHung,
     VswitchKilled, NodeKilled, Resized, Replaced, Drained, Moved, Updated,
     DistributorPortDeleted, DistributorPortChanged, MemberPortDeleted,
-    MemberPortChanged, MemberPortOff, VIPPortDeleted,
-    RulesDeleted)
+    MemberPortChanged, MemberPortOff, VIPPortDeleted, VIPPortChanged,
+    RulesDeleted, GroupDeleted)
+# What a tenant's clean-up script may do to what is its own in Neutron.
+OF_TENANTS = tuple(kind for kind in KINDS
+                   if kind.group == 'tenant' and kind is not Updated)
 
 
 def may_be_together(one, other):

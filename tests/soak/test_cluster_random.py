@@ -8,6 +8,8 @@ too small is said to be so, it becomes whole by itself, and nothing is left
 over. The faults are those of a seed, which is printed; OCTAVIA_HMSYNC_SEED has
 them again.
 
+TestTenant: what tenants may delete or change in Neutron, each in turn, alone.
+
 TestSchedule: something every few seconds, in the same order again and again,
 and nothing is waited for in between. No part is worse than the one before.
 """
@@ -109,51 +111,26 @@ class FaultsTestCase(base.BaseTestCase):
             client.get(address)
         return ways
 
+    def shuffle(self, kinds):
+        """Return those of the kinds that are asked for, in any order."""
+        found = [kind for kind in kinds if not ONLY or kind.__name__ in ONLY]
+        self.chance.shuffle(found)
+        return found
 
-class TestRandom(FaultsTestCase):
+    def do_round(self, world, ways, faults, longest):
+        """Have faults happen under traffic, and wait until all is well.
 
-    def test_random(self):
-        world = self.make_cluster()
-        self.say('there is a cluster')
-        ways = self.get_ways(world)
-        self.ports = world.count_ports()
-        end = time.monotonic() + LENGTH
-        rounds = 0
-        while time.monotonic() < end:
-            rounds += 1
-            self.do_round(world, ways)
-        self.say(f'{rounds} rounds')
-        self.cloud.delete_cluster(world.lb)
-        self.assertEqual({}, self.cloud.compute.instances)
-
-    def draw(self):
-        """Return a kind; each comes before one comes again."""
-        if not self.kinds:
-            self.kinds = [kind for kind in cluster_faults.KINDS
-                          if not ONLY or kind.__name__ in ONLY]
-            self.chance.shuffle(self.kinds)
-        return self.kinds.pop()
-
-    def choose(self, world):
-        """Return one fault, or two that happen at once."""
-        first, second = self.draw(), self.draw()
-        if cluster_faults.may_be_together(first, second):
-            return [first(world, self.chance), second(world, self.chance)]
-        self.kinds.append(second)
-        return [first(world, self.chance)]
-
-    def do_round(self, world, ways):
+        :param longest: seconds that they last at most.
+        """
         world.hold(ways, NUMBER, cluster_world.TCP_PORT)
         self.assertEqual(2 * NUMBER, len(world.opened))
         probes = [client.start_probe(address, rate=10, timeout=10)
                   for client, address in ways]
-        faults = self.choose(world)
         for fault in faults:
             fault.begin()
             self.say(fault.name)
             time.sleep(self.chance.uniform(0, 3))
-        lasts = self.chance.uniform(1, self.chance.choice(
-            (LASTS, LASTS, LASTS, LASTS_LONG)))
+        lasts = self.chance.uniform(1, longest)
         time.sleep(lasts)
         for fault in reversed(faults):
             fault.end()
@@ -196,6 +173,54 @@ class TestRandom(FaultsTestCase):
         world.wait_until(lambda: world.find_ports(self.ports), 'ports', 60)
         for each in self.cloud.distributors.values():
             self.assertNotIn('is its own address', each.log())
+
+
+class TestRandom(FaultsTestCase):
+
+    def test_random(self):
+        world = self.make_cluster()
+        self.say('there is a cluster')
+        ways = self.get_ways(world)
+        self.ports = world.count_ports()
+        end = time.monotonic() + LENGTH
+        rounds = 0
+        while time.monotonic() < end:
+            rounds += 1
+            self.do_round(world, ways, self.choose(world), self.chance.choice(
+                (LASTS, LASTS, LASTS, LASTS_LONG)))
+        self.say(f'{rounds} rounds')
+        self.cloud.delete_cluster(world.lb)
+        self.assertEqual({}, self.cloud.compute.instances)
+
+    def draw(self):
+        """Return a kind; each comes before one comes again."""
+        self.kinds = self.kinds or self.shuffle(cluster_faults.KINDS)
+        return self.kinds.pop()
+
+    def choose(self, world):
+        """Return one fault, or two that happen at once."""
+        first, second = self.draw(), self.draw()
+        if cluster_faults.may_be_together(first, second):
+            return [first(world, self.chance), second(world, self.chance)]
+        self.kinds.append(second)
+        return [first(world, self.chance)]
+
+
+class TestTenant(FaultsTestCase):
+
+    def test_each_in_turn(self):
+        world = self.make_cluster()
+        self.say('there is a cluster')
+        ways = self.get_ways(world)
+        self.ports = world.count_ports()
+        for kind in self.shuffle(cluster_faults.OF_TENANTS):
+            fault = kind(world, self.chance)
+            self.do_round(world, ways, [fault], 1)
+            # Who has to look after it is told of it.
+            self.assertIn(fault.name.split()[-1], '\n'.join(
+                each.log() for each in self.cloud.house_keepers), fault.name)
+        self.cloud.delete_cluster(world.lb)
+        self.assertEqual({}, self.cloud.compute.instances)
 
 
 class TestSchedule(FaultsTestCase):
