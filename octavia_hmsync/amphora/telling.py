@@ -107,6 +107,17 @@ def _describe(task, target):
     return f'{where}: {type(error).__name__}: {" ".join(str(error).split())}'
 
 
+def _shorten(text):
+    """Return the reason in an agent's answer, in one line."""
+    with contextlib.suppress(ValueError, RecursionError, KeyError, TypeError):
+        said = json.loads(text)
+        text = f'{said["message"]}: {said["details"]}'
+    # haproxy says what is wrong only after some notices.
+    lines = [line for line in text.splitlines() if '[NOTICE]' not in line]
+    # Escaped, for the terminal.
+    return ascii(' '.join(' '.join(lines).split())[:_DETAIL])[1:-1]
+
+
 class _Teller:
     """Configures one member."""
 
@@ -218,9 +229,8 @@ class _Teller:
             return
         detail = ''
         if not path.endswith(('.pem', 'certificate', 'config')):
-            # Escaped, for the terminal. An answer to a secret may repeat it,
-            # and is not shown.
-            detail = ascii(' '.join(text[:_DETAIL].split()))[1:-1]
+            # An answer to a secret may repeat it, and is not shown.
+            detail = _shorten(text)
         raise exceptions.AgentRefused(
             f'its agent answered {status} to {method} {path}'
             f'{": " if detail else ""}{detail}. See '

@@ -579,11 +579,10 @@ class MemberPortDeleted(Fault):
     is_felt = True
 
     def begin(self):
-        amphora_id = self.about(self.chance.choice(
-            sorted(self.world.get_serving())))
+        amphora_id = self.chance.choice(sorted(self.world.get_serving()))
         self.world.lose(amphora_id)
         self.cloud.connection.network.delete_port(
-            self.world.get_port(amphora_id))
+            self.about(self.world.get_port(amphora_id)))
 
 
 class MemberPortChanged(PortChanged):

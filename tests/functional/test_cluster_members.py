@@ -8,11 +8,13 @@ The client stands for a distributor: it decides which member it uses.
 import os
 import re
 import sys
+import threading
 import time
 
 import fixtures
 from octavia.certificates.common import local
 from octavia.certificates.manager import noop
+from octavia.common import data_models
 from oslo_config import fixture as config_fixture
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
@@ -23,6 +25,7 @@ from octavia_hmsync.cluster.members import ticket_rotation
 from octavia_hmsync.cluster.members import update
 from octavia_hmsync.cluster import work
 from octavia_hmsync import compat
+from octavia_hmsync import exceptions
 from tests.cloud import certificates
 from tests.cloud.compute import fabric
 from tests.cloud import members
@@ -134,10 +137,10 @@ class MembersTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.client.run('ip', 'neighbour', 'replace', VIP, 'lladdr',
                         member.mac, 'nud', 'permanent', 'dev', 'eth0')
 
-    def get(self, address, port=80):
+    def get(self, address, port=80, path=''):
         return self.client.run(
             'curl', '-sS', '--max-time', '30', '--interface', address,
-            f'http://{VIP}:{port}/', check=False).stdout
+            f'http://{VIP}:{port}/{path}', check=False).stdout
 
     def map_clients(self):
         """Return which backend each client gets."""
@@ -205,6 +208,76 @@ class TestMembers(MembersTestCase):
         self.wait_until_known(second)
         self.wait_until_settled(second)
         return first, second, before
+
+    def test_change_that_haproxy_does_not_take(self):
+        """Octavia's API does; nobody is any the worse for it."""
+        first, second, before = self.serve()
+        texts = [self.read_configuration(member) for member in (first, second)]
+        updater = update.Updater(self.conf, self.engine)
+        self.start_asking()
+        # Python knows this flag, and PCRE does not: it fails "haproxy -c".
+        self.add_rule('(?u)x')
+        e = self.assertRaises(exceptions.ClusterNotUpdated,
+                              self.controller.call, updater.update, self.lb)
+        for words in (f'amphora {first.amphora_id}: its agent answered 400',
+                      f'amphora {second.amphora_id}: its agent answered 400',
+                      # What haproxy said of it, after two lines of notices.
+                      "regex '(?u)x' is invalid", 'the other members have '
+                      'what they had'):
+            self.assertIn(words, str(e))
+        self.assertEqual(texts, [self.read_configuration(member)
+                                 for member in (first, second)])
+        self.assertEqual(['ACTIVE'] * 2, [
+            row.state for row in member_repo.get_of_cluster(
+                self.engine, self.cluster_id)])
+
+        self.listener.l7policies.clear()
+        self.add_rule('^/x$')
+        self.controller.call(updater.update, self.lb)
+        asked, failed = self.stop_asking()
+        self.assertTrue(asked)
+        self.assertEqual([], failed)
+        self.assertEqual(before, self.map_clients())
+        for member in (first, second):
+            self.use(member)
+            self.assertIn('403 Forbidden', self.get(CLIENTS[0], path='x'))
+
+    def add_rule(self, regex):
+        """Have the listener reject paths that match."""
+        policy = data_models.L7Policy(
+            id=records.new_id(), action='REJECT', enabled=True, position=1,
+            listener=self.listener, listener_id=self.listener.id)
+        policy.l7rules.append(data_models.L7Rule(
+            id=records.new_id(), l7policy=policy, type='PATH', enabled=True,
+            compare_type='REGEX', value=regex,
+            provisioning_status='PENDING_CREATE'))
+        self.listener.l7policies.append(policy)
+
+    def read_configuration(self, member):
+        return member.instance.run_inside(
+            'cat', f'/var/lib/octavia/{self.lb.id}/haproxy.cfg').stdout
+
+    def start_asking(self):
+        """Ask the member in use again and again."""
+        self.asked, self.failed = [], []
+        self.ends = threading.Event()
+
+        def ask():
+            while not self.ends.is_set():
+                answer = self.get(CLIENTS[0])
+                self.asked.append(answer)
+                if answer not in BACKENDS:
+                    self.failed.append(answer)
+
+        self.asking = threading.Thread(target=ask)
+        self.asking.start()
+        self.addCleanup(self.stop_asking)
+
+    def stop_asking(self):
+        """Return what was answered, and what is not right of it."""
+        self.ends.set()
+        self.asking.join()
+        return self.asked, self.failed
 
     def test_standby(self):
         """One that stood by knows nobody before it was configured."""
