@@ -414,3 +414,58 @@ class TestApart(WorldCase):
         self.cloud.set_link(active, 'up')
         # Both answer for the VIP until its port is off.
         self.end(is_felt=True)
+
+
+class TestAwayAndBack(WorldCase):
+    """The VIP goes to another node and comes back, and knows it each time."""
+
+    size = 3
+    # Connections of each client that show that nobody is sent astray.
+    LOOKS = 60
+
+    def look(self, what):
+        """Have each client connect many times."""
+        for client, address in self.ways:
+            begun = time.monotonic()
+            # The first one may meet who had the VIP before.
+            self.wait_for(lambda one=client, at=address: self.ask(one, at),
+                          f'{what}: answer for {client.name}')
+            self.say(f'  {what}: {client.name} is answered after '
+                     f'{time.monotonic() - begun:.1f} s')
+            self.assertEqual(self.LOOKS, sum(
+                self.ask(client, address) for _ in range(self.LOOKS)),
+                (what, client.name))
+
+    @staticmethod
+    def ask(client, address):
+        """Tell whether a new connection is answered, at its first try."""
+        return client.namespace.run(
+            'curl', '-sS', '--max-time', '2', f'http://{address}/',
+            check=False).returncode == 0
+
+    def test_away_and_back(self):
+        self.begin('the active one is not reached, and a member dies')
+        first = self.world.get_active_host()
+        self.cloud.set_link(first, 'down')
+        self.wait_for(lambda: self.world.get_active_host() not in (
+            None, first), 'another active one')
+        second = self.world.get_active_host()
+        dead = self.do(faults.MemberKilled).name.split()[-1]
+        self.wait_for(lambda: self.get_state(dead) in (None, 'FAILED') and
+                      self.world.cluster['operating_status'] == 'ONLINE',
+                      'cluster without the dead one', SETTLED_AFTER)
+        # The first one still means it.
+        self.look('away')
+
+        self.say('  that node dies, and the first one is reached again')
+        self.world.lose_pinned(second)
+        self.cloud.kill_node(second)
+        self.cloud.set_link(first, 'up')
+        self.wait_for(lambda: self.world.get_active_host() == first,
+                      'the first one is active again', 120)
+        self.look('back')
+        node = self.cloud.networking.chassis[second]
+        node.vswitch.start()
+        node.controller.start()
+        self.cloud.distributors[second].start()
+        self.end(is_felt=True)
