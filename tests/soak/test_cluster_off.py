@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Octavia without the plugin where there are clusters, as roll-back.rst has it.
+"""Octavia without the plugin where there are clusters: roll-back.rst.
 
 Traffic goes on, who dies gets nothing new and is not replaced, and nobody can
 change or delete anything. When the plugin is on again, all becomes whole.
