@@ -202,11 +202,14 @@ class PortWatch:
                    if vip.port_id not in ports}
         distributors = {group.id for group in groups
                         if group.name == groups_.DISTRIBUTORS}
-        wrong = {vip.cluster_id for vip in vips
-                 if vip.port_id in ports and not self._ports.is_right(
-                     ports[vip.port_id], distributors)}
-        for cluster_id in sorted(wrong - without):
-            self._repair(cluster_id)
+        wrong = collections.defaultdict(list)
+        for vip in vips:
+            if (vip.port_id in ports and vip.cluster_id not in without and
+                    not self._ports.is_right(ports[vip.port_id],
+                                             distributors)):
+                wrong[vip.cluster_id].append(vip.port_id)
+        for cluster_id, port_ids in sorted(wrong.items()):
+            self._repair(cluster_id, sorted(port_ids))
         self._check_members(fronts, ports, of_clusters, made)
         self._tell_problems()
         return without
@@ -341,12 +344,13 @@ class PortWatch:
         if set(groups) != set(now.groups):
             self._ports.change(port_id, {'security_group_ids': groups})
 
-    def _repair(self, cluster_id):
+    def _repair(self, cluster_id, port_ids):
         try:
             self._set_right(cluster_id)
             self._repaired[DISTRIBUTOR_PORT] += 1
-            LOG.warning('The ports of distributors for the cluster %s were '
-                        'changed from outside, and are repaired.', cluster_id)
+            LOG.warning('Ports of distributors for the cluster %s were '
+                        'changed from outside, and are repaired: %s. See who '
+                        'has changed them.', cluster_id, ', '.join(port_ids))
         except exceptions.HMSyncException as e:
             self._problems[DISTRIBUTOR_PORT, cluster_id] = (
                 f'The ports of distributors for the cluster {cluster_id} are '

@@ -29,8 +29,9 @@ from octavia_hmsync import periodic
 # Clusters that OVN is told at the same time.
 _AT_ONCE = 4
 _PORTS, _GONE = 'ports', 'gone'
-# Seconds between two checks of what changes rarely.
-_RARELY = 60
+# Seconds between two checks of what changes rarely, so that it is repaired
+# within a minute.
+_RARELY = 45
 # Clusters that each round reads without a reason, in turn.
 _PAGE = 100
 # Seconds for which a changed cluster is read. A process that has not run for

@@ -33,13 +33,14 @@ LOG = logging.getLogger(__name__)
 # Clusters whose distributors are told at the same time.
 _AT_ONCE = 8
 # Seconds between two full rounds: at all VIPs of a distributor, unless it was
-# away, and at all clusters, unless other distributors answer than before.
-_FULL_ROUND = 60
+# away, and at all clusters, unless other distributors answer than before. What
+# a round finds in Neutron is repaired within a minute of its beginning.
+_FULL_ROUND = 45
 _PORTS, _ALL, _RULES, _GONE = 'ports', 'all', 'rules', 'gone'
 # Seconds for which a round that is not full considers a changed cluster.
-_RECENT = 2 * _FULL_ROUND
+_RECENT = 120
 # Seconds for which a changed cluster keeps its active distributor.
-_SETTLED = 5 * _FULL_ROUND
+_SETTLED = 300
 # Seconds of giving clusters other distributors, before the next check
 # whether distributors answer.
 _SETTLING = distributor_status.LONGEST_ROUND
