@@ -492,6 +492,7 @@ class GroupDeleted(Fault):
         network = self.cloud.connection.network
         group = network.find_security_group(self._group_name,
                                             ignore_missing=False)
+        self.world.lose_all()
         self._ports = []
         for port in network.ports():
             if group.id in port.security_group_ids:
@@ -523,6 +524,9 @@ class RulesDeleted(Fault):
         network = self.cloud.connection.network
         self._group = network.find_security_group(name, ignore_missing=False)
         self._before = self._read()
+        # What OVN drops of an established connection it goes on to drop until
+        # its client sends something, and one that waits for an answer does not.
+        self.world.lose_all()
         for rule in network.security_group_rules(
                 security_group_id=self._group.id):
             network.delete_security_group_rule(rule.id)

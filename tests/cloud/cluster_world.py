@@ -220,6 +220,11 @@ class World:
         """As lose(), of connections that a node remembers one by one."""
         self.lost |= get_pinned(self.cloud, host, self.cluster['id'])
 
+    def lose_all(self):
+        """As lose(), of all connections."""
+        for each in self.held:
+            self.lost |= each.report().opened
+
     def lose_outside(self):
         """As lose(), of connections to the floating IP."""
         self.lost |= self.held[-1].report().opened

@@ -89,6 +89,30 @@ def get_ports(engine):
             for cluster_id, ports in recorded.items()}
 
 
+@dataclasses.dataclass(frozen=True)
+class Heard:
+    """What heartbeats of an amphora have told.
+
+    :param last_update: of the last one that counted; None without any.
+    :param listeners: ids of the listeners that haproxy, or LVS, has ever run.
+    """
+
+    last_update: datetime.datetime | None
+    listeners: frozenset[str]
+
+
+def get_heard(engine, amphora_id):
+    """Return the Heard of an amphora."""
+    with engine.connect() as connection:
+        return Heard(
+            connection.execute(
+                sa.select(_HEALTH.c.last_update)
+                .where(_HEALTH.c.amphora_id == amphora_id)).scalar(),
+            frozenset(connection.execute(
+                sa.select(_STATISTICS.c.listener_id)
+                .where(_STATISTICS.c.amphora_id == amphora_id)).scalars()))
+
+
 def get_connections(engine, margin):
     """Return {id of a draining member: its Drain}.
 

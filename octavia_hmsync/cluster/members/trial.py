@@ -25,6 +25,12 @@ _ASK_TIMEOUT = 5
 _INTERVAL = 0.2
 # Members that must reject a change before it counts as wrong.
 _ENOUGH = 2
+# Heartbeats after a change of which the last one must tell of its listeners.
+# The first may be older than the change, and Octavia records what they tell
+# apart from that they came.
+_HEARTBEATS = 4
+# Heartbeat intervals after which a member counts as one that is not heard.
+_PATIENCE = 2
 _AGENT_ERRORS = (exceptions.AgentUnreachable, exceptions.AgentRefused)
 
 
@@ -43,14 +49,24 @@ class Refused(exceptions.ClusterNotUpdated):
 class Trial:
     """Finds a member that takes a change.
 
+    An agent lists the listeners of its configuration, and a haproxy that
+    cannot begin with it, as where a port is taken, goes on with what it had.
+    Only heartbeats tell of that, so new listeners are waited for in these.
+
     :param client: an agent_client.RestAgentClient.
+    :param hear: takes the id of an amphora; returns its member_facts.Heard,
+                 or None if nothing can be told.
+    :param interval: seconds between two heartbeats.
     :param expected: ids of the listeners that haproxy must serve afterwards.
     :param of_lvs: ids of the listeners that LVS serves, before or afterwards.
     :param seconds: for each member, see telling.tell().
     """
 
-    def __init__(self, client, load_balancer_id, expected, of_lvs, seconds):
+    def __init__(self, client, hear, interval, load_balancer_id, expected,
+                 of_lvs, seconds):
         self._client = client
+        self._hear = hear
+        self._interval = interval
         self._load_balancer_id = load_balancer_id
         self._expected = sorted(expected)
         self._of_lvs = sorted(of_lvs)
@@ -109,9 +125,16 @@ class Trial:
 
     def _tell(self, target, subject):
         """Tell a member; return why it does not serve, or None."""
+        before = self._hear(target.amphora_id)
         failures = telling.tell(self._client, [target], self._seconds)
         if failures:
             return failures[target.member_id]
+        reason = self._find_unlisted(target, subject)
+        if reason is None and before is not None:
+            reason = self._find_unheard(target, before)
+        return reason
+
+    def _find_unlisted(self, target, subject):
         deadline = time.monotonic() + self._seconds
         while True:
             try:
@@ -125,6 +148,29 @@ class Trial:
             if time.monotonic() > deadline:
                 return f'amphora {target.amphora_id}: {"; ".join(problems)}'
             time.sleep(_INTERVAL)
+
+    def _find_unheard(self, target, before):
+        new = set(self._expected) - before.listeners
+        last, count = before.last_update, 0
+        deadline = time.monotonic() + _PATIENCE * self._interval
+        while new and last is not None:
+            time.sleep(_INTERVAL)
+            heard = self._hear(target.amphora_id)
+            if heard is None or time.monotonic() > deadline:
+                LOG.info('Load balancer %s: no heartbeat tells whether '
+                         'amphora %s serves new listeners',
+                         self._load_balancer_id, target.amphora_id)
+                return None
+            new -= heard.listeners
+            if new and heard.last_update != last:
+                last, count = heard.last_update, count + 1
+                deadline = time.monotonic() + _PATIENCE * self._interval
+            if new and count == _HEARTBEATS:
+                return (f'amphora {target.amphora_id}: its haproxy has the '
+                        f'configuration and does not serve the listener '
+                        f'{", ".join(sorted(new))}. See the log of haproxy '
+                        f'in the amphora')
+        return None
 
     def _put_back(self, target, subject, before):
         """Restore a member; return why that failed, or None."""

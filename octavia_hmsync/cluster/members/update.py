@@ -12,6 +12,7 @@ from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import telling
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import member_facts as facts_repo
 from octavia_hmsync.cluster.distribution import backends
 from octavia_hmsync.cluster.distribution import member_facts
 from octavia_hmsync.cluster.members import newcomer
@@ -24,6 +25,7 @@ from octavia_hmsync.cluster.rules import peers
 from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora_driver as compat_driver
 from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
@@ -182,7 +184,9 @@ class Updater:
         active = {member.id: member for member in told
                   if member.state == outcome.ACTIVE}
         subject = trial.Trial(
-            self._client, load_balancer.id, served,
+            self._client, self._hear,
+            self._conf.health_manager.heartbeat_interval, load_balancer.id,
+            served,
             [listener.id for listener in load_balancer.listeners
              if listener.protocol in compat.LVS_PROTOCOLS], self._seconds)
         try:
@@ -203,6 +207,18 @@ class Updater:
                 self._judge(cluster, told, e.left)
             raise
         return tried, subject.failures
+
+    def _hear(self, amphora_id):
+        """Return the Heard of an amphora; None if that cannot be told."""
+        if ('stats_db' not in
+                self._conf.controller_worker.statistics_drivers):
+            return None
+        try:
+            return facts_repo.get_heard(self._engine, amphora_id)
+        except Exception as e:
+            if not api.is_database_error(e):
+                raise
+            return None
 
     def _record(self, member, digest):
         # The error of a draining member says why it drains: it stays.

@@ -105,6 +105,18 @@ class MemberFactsCases(base.DatabaseTestCase):
              'total_connections': 9, 'request_errors': 0}
             for number in numbers]})
 
+    def test_heard(self):
+        silent, heard = (self.add_member(name, 'ACTIVE')
+                         for name in ('silent', 'heard'))
+        self.records.set_health(heard, age=5, busy=True)
+        self.count(heard, 3, 0)
+        self.count(records.new_id(), 1)
+        self.assertEqual(facts_repo.Heard(None, frozenset()),
+                         facts_repo.get_heard(self.engine, silent))
+        found = facts_repo.get_heard(self.engine, heard)
+        self.assertIsNotNone(found.last_update)
+        self.assertEqual(2, len(found.listeners))
+
     def test_connections(self):
         ids = {name: self.add_member(name, state) for name, state in (
             ('well', 'ACTIVE'), ('told', 'DRAINING'), ('before', 'DRAINING'),

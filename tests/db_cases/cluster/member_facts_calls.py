@@ -41,6 +41,11 @@ class MemberFactsCalls(cluster_calls.ClusterCalls):
         cluster_repo.set_status(self.engine, 'cluster1', 'ACTIVE')
         return ()
 
+    @_call(facts_repo.get_heard)
+    def get_heard(self):
+        self._make()
+        return 'amphora1',
+
     @_call(facts_repo.get_connections)
     def get_connections(self):
         self._make()

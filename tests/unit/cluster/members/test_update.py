@@ -2,6 +2,8 @@
 
 """What all members of a cluster are told, and what comes of it."""
 
+import datetime
+import itertools
 import threading
 import time
 import types
@@ -10,15 +12,18 @@ from unittest import mock
 import fixtures
 from octavia.certificates.manager import noop
 from oslo_config import fixture as config_fixture
+from oslo_db import exception as db_exc
 
 from octavia_hmsync.amphora import telling
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import member_facts as facts_repo
 from octavia_hmsync.cluster.members import trial
 from octavia_hmsync.cluster.members import update
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
 from tests.cloud import ailing
+from tests.cloud import records
 from tests.unit.cluster import clusters
 
 
@@ -409,6 +414,72 @@ class TestOneFirst(clusters.ClusterTestCase):
              f'loadbalancer/{self.lb.id}/reload'] * 2,
             self.agents[0].asked())
         self.assertEqual([], self.agents[3].asked())
+
+    def hear(self, *heard):
+        """Have heartbeats tell, one a second, of listeners each.
+
+        :param heard: the last one is repeated; of all amphorae.
+        """
+        self.conf.set_override('heartbeat_interval', 1, 'health_manager')
+        self.subject = update.Updater(self.conf, self.engine)
+        ticks = itertools.count(step=0.25)
+        self.patch(trial, 'time', types.SimpleNamespace(
+            monotonic=lambda: next(ticks), sleep=lambda seconds: None))
+        self.heard = {}
+
+        def get(_engine, amphora_id):
+            told = self.heard.setdefault(amphora_id, [])
+            told.append(heard[min(len(told), len(heard) - 1)])
+            return told[-1]
+
+        self.patch(facts_repo, 'get_heard', get)
+
+    @staticmethod
+    def beat(number, *listeners):
+        return facts_repo.Heard(datetime.datetime(2026, 1, 1, second=number),
+                                frozenset(listeners))
+
+    def test_haproxy_does_not_begin_with_it(self):
+        """Its agent has all listeners, and heartbeats have not."""
+        self.hear(*(self.beat(number, 'l1') for number in range(9)))
+        said = self.assertRefused(
+            'amphora amphora-1: its haproxy has the configuration and does '
+            'not serve the listener l2', 'amphora amphora-2: its haproxy',
+            'the other members have what they had')
+        self.assertNotIn('could not be restored', said)
+        self.assertAsBefore()
+        self.assertEqual(['amphora-1', 'amphora-2'], list(self.heard))
+        self.assertEqual([5, 5], [len(each) for each in self.heard.values()])
+
+    def test_heartbeats_tell_of_it(self):
+        self.hear(self.beat(0, 'l1'), self.beat(1, 'l1'), self.beat(1, 'l1'),
+                  self.beat(2, 'l1', 'l2'))
+        self.subject.update(self.lb)
+        self.assertEqual(['amphora-1'], list(self.heard))
+        self.assertEqual(4, len(self.heard['amphora-1']))
+        self.assertEqual(1, len({*self.digests()}))
+        # What they have told of is not waited for again.
+        self.hear(self.beat(3, 'l1', 'l2'))
+        self.lb.listeners[1].connection_limit = 7
+        self.subject.update(self.lb)
+        self.assertEqual([1], [len(each) for each in self.heard.values()])
+
+    def test_heartbeats_that_tell_nothing(self):
+        """The change is not held up, and it is no fault of the member."""
+        for heard in ((facts_repo.Heard(None, frozenset()),),
+                      (self.beat(1, 'l1'),), (self.beat(1, 'l1'), None),
+                      (None,)):
+            self.lb.listeners[-1].id = records.new_id()
+            self.hear(*heard)
+            self.subject.update(self.lb)
+            self.assertEqual(1, len({*self.digests()}), heard)
+        self.conf.set_override('statistics_drivers', ['other'],
+                               'controller_worker')
+        self.assertIsNone(self.subject._hear('amphora-1'))
+        self.conf.clear_override('statistics_drivers', 'controller_worker')
+        self.patch(facts_repo, 'get_heard', mock.Mock(
+            side_effect=db_exc.DBConnectionError()))
+        self.assertIsNone(self.subject._hear('amphora-1'))
 
     def test_one_is_at_fault(self):
         """Another one takes it: the first one gets no new connections."""
