@@ -525,7 +525,7 @@ class RulesDeleted(Fault):
         self._group = network.find_security_group(name, ignore_missing=False)
         self._before = self._read()
         # What OVN drops of an established connection it goes on to drop until
-        # its client sends something, and one that waits for an answer does not.
+        # its client sends something; one that waits for an answer does not.
         self.world.lose_all()
         for rule in network.security_group_rules(
                 security_group_id=self._group.id):

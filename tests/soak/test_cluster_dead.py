@@ -26,6 +26,14 @@ SILENCE = 20
 OPEN = 40
 SETTLED_AFTER = 300
 _ARP = 0x806
+_TAKEN = 8765
+_HOLDER = """
+import socket, sys, time
+
+held = socket.create_server(('', int(sys.argv[1])))
+print('holds', flush=True)
+time.sleep(3600)
+"""
 
 
 class WorldCase(base.BaseTestCase):
@@ -35,13 +43,16 @@ class WorldCase(base.BaseTestCase):
     size = 4
     house_keepers = 1
     update_timeout = 60
+    heartbeat_interval = 1
 
     def setUp(self):
         super().setUp()
         self.begun = time.monotonic()
         self.cloud = self.useFixture(clusters.ClusterOctavia(
             workers=1, house_keepers=self.house_keepers, options={
-                'health_manager': {'heartbeat_timeout': SILENCE},
+                'health_manager': {
+                    'heartbeat_interval': self.heartbeat_interval,
+                    'heartbeat_timeout': SILENCE},
                 'hmsync_cluster': {'drain_timeout': 3600,
                                    'update_timeout': self.update_timeout}}))
         self.addOnException(lambda _: self.addDetail(
@@ -264,6 +275,48 @@ class TestConfiguration(WorldCase):
 
     size = 3
     update_timeout = 20
+    # Of one each second several are late where a machine is busy.
+    heartbeat_interval = 3
+
+    def test_listener_without_its_port(self):
+        """haproxy takes the listener, and cannot begin with it."""
+        self.begin('something else has the port')
+        holders = [self.useFixture(process.ChildProcess(
+            f'holder{number}', self.cloud.compute.by_amphora(
+                amphora_id).command_inside(
+                    sys.executable, '-ISc', _HOLDER, str(_TAKEN)),
+            self.cloud.directory))
+            for number, amphora_id in enumerate(self.world.get_serving())]
+        self.assertEqual(self.size, len(holders))
+        for holder in holders:
+            self.wait_for(lambda one=holder: 'holds' in one.log(),
+                          'a port that is taken')
+        made = self.add_listener()
+        self.wait_for(lambda: self.api.get_listener(
+            made.id).provisioning_status == 'ERROR', 'refused listener', 120)
+        workers = '\n'.join(each.log() for each in self.cloud.workers)
+        self.assertRegex(workers, 'stays as it is, .*its haproxy has the '
+                                  'configuration and does not serve the '
+                                  f'listener {made.id}')
+        self.assertEqual(['ACTIVE'] * self.size,
+                         [row['state'] for row in self.world.members])
+        for holder in holders:
+            holder.stop()
+        self.api.delete_listener(made.id)
+        self.cloud.wait_until_active(self.world.lb.id)
+        begun = time.monotonic()
+        self.add_listener()
+        self.cloud.wait_until_active(self.world.lb.id)
+        self.say(f'  a listener takes {time.monotonic() - begun:.1f} s')
+        for client, address in self.ways:
+            client.get(address, port=_TAKEN)
+        self.end()
+
+    def add_listener(self):
+        return self.api.create_listener(
+            load_balancer_id=self.world.lb.id, protocol='HTTP',
+            protocol_port=_TAKEN, default_pool_id=next(iter(
+                self.api.pools(loadbalancer_id=self.world.lb.id))).id)
 
     def test_configuration(self):
         """One takes no configuration for ever."""
