@@ -6,6 +6,7 @@ Members are machines that have the VIP on lo and answer no ARP.
 """
 
 import contextlib
+import itertools
 import os
 import socket
 import struct
@@ -104,8 +105,11 @@ class TestConnections(VipTestCase):
         # Each is used meanwhile.
         time.sleep(3)
         broken = {}
-        for each in self.held:
-            broken.update(each.report().broken)
+        for (client, address), each in zip(itertools.cycle(self.ways),
+                                           self.held, strict=False):
+            broken.update({
+                port: f'{client.name} to {address}: {error}'
+                for port, error in each.report().broken.items()})
         self.assertEqual(ports, set(broken), {
             port: error for port, error in broken.items()
             if port not in ports})
