@@ -59,6 +59,7 @@ class TestOff(clusters.ClusterTestCase):
         self.restart({
             'DEFAULT': {'config_source': None},
             'controller_worker': {'statistics_drivers': None},
+            'api_settings': {'enabled_provider_drivers': None},
             'hmsync': dict.fromkeys(octavia_conf.HMSYNC['hmsync']),
             'health_manager': {'controller_ip_port_list': [
                 each.address for each in self.cloud.health_managers]}})
