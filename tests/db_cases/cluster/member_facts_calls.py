@@ -42,7 +42,7 @@ class MemberFactsCalls(cluster_calls.ClusterCalls):
         return ()
 
     @_call(facts_repo.get_heard)
-    def get_heard(self):
+    def get_heard_listeners(self):
         self._make()
         return 'amphora1',
 
