@@ -128,8 +128,7 @@ class MemberWatch:
             results[member_id] = probe_repo.Result(
                 probe_repo.DOWN,
                 f'No heartbeat since {silent[member_id].last_update:%F %T}, '
-                f'though it could have been heard. Octavia counts only those '
-                f'that tell of all listeners.')
+                f'though it could have been heard.')
         if not results:
             return
         changed = probe_repo.record(self._engine, probe_repo.HEARTBEATS,

@@ -18,6 +18,7 @@ PAGE = TOP / 'doc/source/admin/octavia-tables.rst'
 # Whose statements are of which part of the page.
 PARTS = {
     'sync.db.hold': 'Failovers are held back',
+    'sync.db.uncounted': 'Clusters',
     'db.lookup': 'octavia-hmsync db upgrade',
     'db.octavia_amphora': 'Image upgrades',
     'image.db.lock': 'Image upgrades',

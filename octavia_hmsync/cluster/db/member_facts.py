@@ -113,6 +113,14 @@ def get_heard(engine, amphora_id):
                 .where(_STATISTICS.c.amphora_id == amphora_id)).scalars()))
 
 
+def get_reported(engine, listener_ids):
+    """Return those of the listeners that an amphora has ever reported."""
+    with engine.connect() as connection:
+        return set(connection.execute(
+            sa.select(_STATISTICS.c.listener_id).distinct()
+            .where(_STATISTICS.c.listener_id.in_(listener_ids))).scalars())
+
+
 def get_connections(engine, margin):
     """Return {id of a draining member: its Drain}.
 

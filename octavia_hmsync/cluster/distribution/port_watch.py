@@ -172,6 +172,14 @@ class PortWatch:
         :returns: ids of the clusters with a distributor without a port.
         :raises CloudUnavailable, CloudRefused: if Neutron does not answer.
         """
+        groups = self._repaired[GROUP]
+        without = self._check()
+        if self._repaired[GROUP] > groups:
+            # The ports of members need the new group, too.
+            without = self._check()
+        return without
+
+    def _check(self):
         # A VIP that was never told is being made right now.
         vips = [vip for vip in vip_repo.get_all(self._engine)
                 if vip.applied_version is not None]

@@ -65,6 +65,7 @@ class Newcomer:
         member = _find_member(members, amphora.id)
         group = peers.find_group(members, slot, cluster.peer_group_size,
                                  amphora.id)
+        plans_.leave_out_refused(self._conf, self._engine, load_balancer)
         try:
             plans = plans_.Plans(self._conf, load_balancer)
             subject = agent.Agent(self._client, amphora.id,

@@ -18,6 +18,7 @@ import typing
 
 from octavia_hmsync.amphora import listener_plan
 from octavia_hmsync.amphora import listeners
+from octavia_hmsync.cluster.db import member_facts as facts_repo
 from octavia_hmsync.cluster.members import own as own_
 from octavia_hmsync.cluster.members import silent_vip
 from octavia_hmsync.cluster.members import ticket_keys
@@ -55,6 +56,28 @@ def _rotate(pool, slot):
     first = slot % len(members)
     rotated.members = members[first:] + members[:first]
     return rotated
+
+
+def are_statistics_kept(conf: typing.Any) -> bool:
+    """Tell whether Octavia's rows tell which listeners amphorae report."""
+    return 'stats_db' in conf.controller_worker.statistics_drivers
+
+
+def leave_out_refused(conf: typing.Any, engine: typing.Any,
+                      load_balancer: typing.Any) -> None:
+    """Take the new listeners that members have refused out of its listeners.
+
+    These are in ERROR, and no amphora has ever reported them. With them each
+    other change, and each new member, would fail, too. They are tried again
+    when their owner changes them, as they are not in ERROR then.
+    """
+    refused = {listener.id for listener in load_balancer.listeners
+               if listener.provisioning_status == compat.ERROR}
+    if refused and are_statistics_kept(conf):
+        refused -= facts_repo.get_reported(engine, refused)
+        load_balancer.listeners = [
+            listener for listener in load_balancer.listeners
+            if listener.id not in refused]
 
 
 class Plans:

@@ -55,12 +55,16 @@ class Updater:
         :raises NoDistributor: if no distributor can drain the members that
                                have not taken it.
         """
+        self._leave_out_refused(load_balancer)
         if load_balancer.listeners:
             plans = plans_.Plans(self._conf, load_balancer)
             self._leave_ports(load_balancer)
             self._change(load_balancer, plans.update, plans)
             self._set_ports(load_balancer)
             self._keep_clients(load_balancer)
+
+    def _leave_out_refused(self, load_balancer):
+        plans_.leave_out_refused(self._conf, self._engine, load_balancer)
 
     def _leave_ports(self, load_balancer, without=None):
         """Forget the ports at which members will serve no more.
@@ -109,6 +113,7 @@ class Updater:
 
     def delete_listener(self, listener):
         """Remove a listener from all members; errors as of update()."""
+        self._leave_out_refused(listener.load_balancer)
         plans = plans_.Plans(self._conf, listener.load_balancer,
                              without=listener)
         self._leave_ports(listener.load_balancer, listener.id)
@@ -210,8 +215,7 @@ class Updater:
 
     def _hear(self, amphora_id):
         """Return the Heard of an amphora; None if that cannot be told."""
-        if ('stats_db' not in
-                self._conf.controller_worker.statistics_drivers):
+        if not plans_.are_statistics_kept(self._conf):
             return None
         try:
             return facts_repo.get_heard(self._engine, amphora_id)
@@ -307,6 +311,7 @@ class Updater:
         :raises SecretsUnavailable, NotPossible: as update().
         :raises ClusterNotUpdated: with the reason, if it did not take it.
         """
+        self._leave_out_refused(load_balancer)
         if not load_balancer.listeners:
             return
         cluster, members = roster.read(self._engine, load_balancer.id)

@@ -18,6 +18,7 @@ from octavia_hmsync import compat
 from octavia_hmsync.compat import heartbeats
 from octavia_hmsync.db import api
 from octavia_hmsync.sync.db import amphora_view as view_repo
+from octavia_hmsync.sync.db import uncounted as uncounted_repo
 from octavia_hmsync.sync.health_manager import observer
 from octavia_hmsync.sync.health_manager import start
 
@@ -59,6 +60,41 @@ class ViewRecorder:
                              load_balancer_id, heartbeat.read(message))
 
 
+class MemberCounter:
+    """Counts heartbeats of members of clusters that Octavia does not count.
+
+    At rest it runs one small query in each heartbeat_interval.
+    """
+
+    def __init__(self, conf, engine, clock=time.monotonic):
+        self._conf = conf
+        self._engine = engine
+        self._clock = clock
+        self._expected = {}
+        self._read_at = None
+
+    def note(self, message):
+        """Count a heartbeat that lacks only listeners in ERROR.
+
+        :raises DBError: if the database cannot be used.
+        :raises KeyError, TypeError, AttributeError: if it is no heartbeat.
+        """
+        now = self._clock()
+        interval = self._conf.health_manager.heartbeat_interval
+        if self._read_at is None or now - self._read_at >= interval:
+            self._read_at = now
+            self._expected = uncounted_repo.get(self._engine)
+        expected = self._expected.get(message.get('id'))
+        if expected is None:
+            return
+        # Octavia ignores what has waited for so long.
+        is_late = time.time() - message.get('recv_time', 0) >= interval
+        listeners = message['listeners'].keys()
+        if (not is_late and len(listeners) != expected.number and
+                expected.listeners <= listeners):
+            uncounted_repo.count(self._engine, message['id'])
+
+
 class AdoptionStatisticsDriver(heartbeats.StatsDriverMixin):
     """Passes each heartbeat to the adoption observer and the recorder."""
 
@@ -66,6 +102,7 @@ class AdoptionStatisticsDriver(heartbeats.StatsDriverMixin):
         super().__init__()
         self._observer: typing.Any = None
         self._recorder: typing.Any = None
+        self._counter: typing.Any = None
         self._pid = None
         self._problem = None
         self._record_problem = None
@@ -104,6 +141,7 @@ class AdoptionStatisticsDriver(heartbeats.StatsDriverMixin):
         try:
             self._begin()
             self._recorder.note(message)
+            self._counter.note(message)
             self._record_problem = None
         except Exception as e:
             self._report_record(e)
@@ -121,6 +159,7 @@ class AdoptionStatisticsDriver(heartbeats.StatsDriverMixin):
         self._observer = observer.AdoptionObserver(compat.CONF, engine,
                                                    start.ID)
         self._recorder = ViewRecorder(compat.CONF, engine)
+        self._counter = MemberCounter(compat.CONF, engine)
         self._pid = os.getpid()
 
     def _report(self, error):

@@ -10,6 +10,7 @@ from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import member_facts as facts_repo
 from octavia_hmsync.cluster.db import tls as tls_repo
 from octavia_hmsync.cluster.db import traffic as traffic_repo
+from octavia_hmsync.sync.db import uncounted as uncounted_repo
 from tests.db_cases.cluster import calls as cluster_calls
 
 CALLS = []
@@ -43,6 +44,21 @@ class MemberFactsCalls(cluster_calls.ClusterCalls):
 
     @_call(facts_repo.get_heard)
     def get_heard_listeners(self):
+        self._make()
+        return 'amphora1',
+
+    @_call(facts_repo.get_reported)
+    def get_reported(self):
+        self._make()
+        return ['listener1', 'listener2'],
+
+    @_call(uncounted_repo.get)
+    def get_uncounted(self):
+        self._make()
+        return ()
+
+    @_call(uncounted_repo.count)
+    def count_heartbeat(self):
         self._make()
         return 'amphora1',
 

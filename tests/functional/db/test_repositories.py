@@ -42,6 +42,7 @@ from tests.db_cases.sync import pause
 from tests.db_cases.sync import progress
 from tests.db_cases.sync import published
 from tests.db_cases.sync import replaced
+from tests.db_cases.sync import uncounted
 from tests.functional.db import mariadb
 
 
@@ -191,6 +192,10 @@ class TestImageEvidence(mariadb.MariaDBMixin, image_lock.ImageEvidenceCases):
 
 
 class TestAmphoraView(mariadb.MariaDBMixin, amphora_view.AmphoraViewCases):
+    pass
+
+
+class TestUncounted(mariadb.MariaDBMixin, uncounted.UncountedCases):
     pass
 
 

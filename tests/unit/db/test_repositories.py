@@ -39,6 +39,7 @@ from tests.db_cases.sync import pause
 from tests.db_cases.sync import progress
 from tests.db_cases.sync import published
 from tests.db_cases.sync import replaced
+from tests.db_cases.sync import uncounted
 from tests.unit.db import sqlite
 
 
@@ -176,6 +177,10 @@ class TestImageEvidence(sqlite.SqliteMixin, image_lock.ImageEvidenceCases):
 
 
 class TestAmphoraView(sqlite.SqliteMixin, amphora_view.AmphoraViewCases):
+    pass
+
+
+class TestUncounted(sqlite.SqliteMixin, uncounted.UncountedCases):
     pass
 
 

@@ -272,11 +272,19 @@ class TestPortWatch(distributors.DistributorTestCase):
                                              each).load_balancer_id)
             for each in self.clusters}
         # Octavia sets its own groups only; what somebody added is kept.
-        with mock.patch.object(compat_cluster, 'restore_vip', autospec=True,
-                               side_effect=lambda _id: 'vip1'), \
+        with mock.patch.object(
+                compat_cluster, 'restore_vip', autospec=True,
+                side_effect=lambda _id: self.ports.gone.clear() or 'vip1'), \
+                mock.patch.object(
+                    self.ports, 'list_groups', autospec=True,
+                    side_effect=self.ports.list_groups) as listed, \
                 mock.patch.object(self.ports, 'read', autospec=True,
                                   side_effect=self.read_groups()):
             output = self.check_ports()
+        # All was looked at again, with the new group.
+        self.assertEqual(2, len([
+            call for call in listed.call_args_list
+            if groups.DISTRIBUTORS in call.args[0]]))
         self.assertEqual(('vip1', {'security_group_ids': ['group', 'more']}),
                          self.ports.changes[0])
         self.assertEqual(len(self.clusters), output.count(

@@ -481,6 +481,35 @@ class TestOneFirst(clusters.ClusterTestCase):
             side_effect=db_exc.DBConnectionError()))
         self.assertIsNone(self.subject._hear('amphora-1'))
 
+    def test_refused_one_does_not_block_others(self):
+        """Of a new listener that is in ERROR; served ones stay."""
+        self.lb.listeners[1].provisioning_status = 'ERROR'
+        self.lb.listeners[0].provisioning_status = 'ERROR'
+        self.records.insert_all({'listener_statistics': [{
+            'listener_id': 'l1', 'amphora_id': 'amphora-1', 'bytes_in': 0,
+            'bytes_out': 0, 'active_connections': 0, 'total_connections': 0,
+            'request_errors': 0}]})
+        both = self.lb.listeners
+        for agent in self.agents:
+            agent.statuses['PUT /1.0/loadbalancer/l2'] = 400
+        self.subject.update(self.lb)
+        self.assertEqual(['l1'], [each.id for each in self.lb.listeners])
+        for agent in self.agents:
+            self.assertNotIn('l2', self.configuration(agent))
+            self.assertIn('frontend l1', self.configuration(agent))
+        # Its owner has changed it.
+        self.lb.listeners = both
+        both[1].provisioning_status = 'PENDING_UPDATE'
+        self.subject.update(self.lb)
+        for agent in self.agents:
+            self.assertIn('frontend l2', self.configuration(agent))
+        # Without statistics nobody knows what was served.
+        both[1].provisioning_status = 'ERROR'
+        self.conf.set_override('statistics_drivers', ['other'],
+                               'controller_worker')
+        self.subject.update_amphora(self.lb, self.lb.amphorae[0])
+        self.assertIn('frontend l2', self.configuration(self.agents[0]))
+
     def test_one_is_at_fault(self):
         """Another one takes it: the first one gets no new connections."""
         self.agents[0].statuses['PUT /1.0/loadbalancer/amphora-'] = 500
