@@ -270,6 +270,7 @@ class TestPages(examples.ExamplesTestCase):
                      ('DEFAULT', 'graceful_shutdown_timeout'),
                      ('DEFAULT', 'transport_url'),
                      ('api_settings', 'default_provider_driver'),
+                     ('api_settings', 'enabled_provider_drivers'),
                      ('hmsync', examples.DRIVER_OPTION)} | {
                          (group, option.dest)
                          for group, options in distributor_conf.list_opts()
