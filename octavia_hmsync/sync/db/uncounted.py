@@ -57,7 +57,7 @@ def get(engine):
                       _AMPHORA.c.load_balancer_id))
             .where(_MEMBER.c.cluster_id.in_(in_error),
                    _LISTENER.c.enabled)).all()
-    found = collections.defaultdict(dict)
+    found: dict[str, dict[str, str]] = collections.defaultdict(dict)
     for row in rows:
         found[row.amphora_id][row.id] = row.provisioning_status
     return {
