@@ -67,17 +67,21 @@ def leave_out_refused(conf: typing.Any, engine: typing.Any,
                       load_balancer: typing.Any) -> None:
     """Take the new listeners that members have refused out of its listeners.
 
-    These are in ERROR, and no amphora has ever reported them. With them each
-    other change, and each new member, would fail, too. They are tried again
-    when their owner changes them, as they are not in ERROR then.
+    These are in ERROR, and no amphora has ever reported them, but others.
+    With them each other change, and each new member, would fail, too. They are
+    tried again when their owner changes them, as they are not in ERROR then.
     """
-    refused = {listener.id for listener in load_balancer.listeners
-               if listener.provisioning_status == compat.ERROR}
-    if refused and are_statistics_kept(conf):
-        refused -= facts_repo.get_reported(engine, refused)
+    statuses = {listener.id: listener.provisioning_status
+                for listener in load_balancer.listeners}
+    if compat.ERROR not in statuses.values() or not are_statistics_kept(conf):
+        return
+    reported = facts_repo.get_reported(engine, list(statuses))
+    # Without any the load balancer was never made, and all are needed.
+    if reported:
         load_balancer.listeners = [
             listener for listener in load_balancer.listeners
-            if listener.id not in refused]
+            if listener.id in reported or
+            listener.provisioning_status != compat.ERROR]
 
 
 class Plans:

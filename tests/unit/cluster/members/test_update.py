@@ -18,6 +18,7 @@ from octavia_hmsync.amphora import telling
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import member_facts as facts_repo
+from octavia_hmsync.cluster.members import plans
 from octavia_hmsync.cluster.members import trial
 from octavia_hmsync.cluster.members import update
 from octavia_hmsync import compat
@@ -485,6 +486,9 @@ class TestOneFirst(clusters.ClusterTestCase):
         """Of a new listener that is in ERROR; served ones stay."""
         self.lb.listeners[1].provisioning_status = 'ERROR'
         self.lb.listeners[0].provisioning_status = 'ERROR'
+        # Of a load balancer that was never made, each is needed.
+        plans.leave_out_refused(self.conf, self.engine, self.lb)
+        self.assertEqual(2, len(self.lb.listeners))
         self.records.insert_all({'listener_statistics': [{
             'listener_id': 'l1', 'amphora_id': 'amphora-1', 'bytes_in': 0,
             'bytes_out': 0, 'active_connections': 0, 'total_connections': 0,
