@@ -133,11 +133,15 @@ class TestImageCheck(mgmt_network.NetworkTestCase):
 
     def test_lost_address(self):
         """The port is there, without what Octavia looks for."""
+        lost = self.port.fixed_ips[0]['ip_address']
+        # Neutron chooses addresses by chance.
+        network = ipaddress.ip_network(mgmt_network.CIDR)
+        other = next(address for address in map(str, (network[99],
+                                                      network[100]))
+                     if address != lost)
         self.network.update_port(self.port.id, fixed_ips=[
-            {'subnet_id': self.subnet.id, 'ip_address': str(
-                ipaddress.ip_network(mgmt_network.CIDR)[99])}])
-        self.assertFinds('VIP port', 'Failure',
-                         self.port.fixed_ips[0]['ip_address'])
+            {'subnet_id': self.subnet.id, 'ip_address': other}])
+        self.assertFinds('VIP port', 'Failure', lost)
 
     def test_security_group_of_the_vip(self):
         self.network.update_security_group(self.group.id, name='another')
