@@ -455,32 +455,6 @@ class VIPPortDeleted(Fault):
             self._network.update_ip(each.id, port_id=made.id)
 
 
-class VIPPortChanged(Fault):
-    """It loses its groups and its owner, and has an address more."""
-
-    group = 'tenant'
-
-    def begin(self):
-        self._port_id = self.about(self.world.get_vip_port())
-        network = self.cloud.connection.network
-        self._before = self._read()
-        port = network.get_port(self._port_id)
-        network.update_port(
-            self._port_id, security_groups=[], device_owner='',
-            fixed_ips=[*port.fixed_ips,
-                       {'subnet_id': port.fixed_ips[0]['subnet_id']}])
-
-    def _read(self):
-        port = self.cloud.connection.network.get_port(self._port_id)
-        return (set(port.security_group_ids), port.device_owner,
-                {ip['ip_address'] for ip in port.fixed_ips})
-
-    def end(self):
-        waiting.wait_for(lambda: self._read() == self._before,
-                         lambda: f'{self._before}, not {self._read()}', 120,
-                         1)
-
-
 class GroupDeleted(Fault):
     """The security group of the load balancer, which its ports lost before."""
 
@@ -525,7 +499,8 @@ class RulesDeleted(Fault):
         self._group = network.find_security_group(name, ignore_missing=False)
         self._before = self._read()
         # What OVN drops of an established connection it goes on to drop until
-        # its client sends something; one that waits for an answer does not.
+        # its client sends something; a client that waits for an answer does
+        # not.
         self.world.lose_all()
         for rule in network.security_group_rules(
                 security_group_id=self._group.id):
@@ -553,8 +528,10 @@ class PortChanged(Fault):
 
     def begin(self):
         self._port_id = self.about(self.choose())
-        network = self.cloud.connection.network
         self._before = self._read()
+        self._change(self.cloud.connection.network)
+
+    def _change(self, network):
         network.update_port(self._port_id, allowed_address_pairs=[],
                             security_groups=[])
 
@@ -567,6 +544,27 @@ class PortChanged(Fault):
     def end(self):
         waiting.wait_for(lambda: self._read() == self._before,
                          'what the port had', 120, 1)
+
+
+class VIPPortChanged(PortChanged):
+    """It loses its groups and its owner, and has an address more."""
+
+    is_felt = False
+
+    def choose(self):
+        return self.world.get_vip_port()
+
+    def _change(self, network):
+        port = network.get_port(self._port_id)
+        network.update_port(
+            self._port_id, security_groups=[], device_owner='',
+            fixed_ips=[*port.fixed_ips,
+                       {'subnet_id': port.fixed_ips[0]['subnet_id']}])
+
+    def _read(self):
+        port = self.cloud.connection.network.get_port(self._port_id)
+        return (set(port.security_group_ids), port.device_owner,
+                {ip['ip_address'] for ip in port.fixed_ips})
 
 
 class DistributorPortChanged(PortChanged):

@@ -210,7 +210,7 @@ class TestMembers(MembersTestCase):
         return first, second, before
 
     def test_change_that_haproxy_does_not_take(self):
-        """Octavia's API does; nobody is any the worse for it."""
+        """Octavia's API does; members and clients stay as they were."""
         first, second, before = self.serve()
         texts = [self.read_configuration(member) for member in (first, second)]
         updater = update.Updater(self.conf, self.engine)

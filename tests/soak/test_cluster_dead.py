@@ -473,7 +473,7 @@ class TestAwayAndBack(WorldCase):
     """The VIP goes to another node and comes back, and knows it each time."""
 
     size = 3
-    # Connections of each client that show that nobody is sent astray.
+    # Connections of each client that show that none is sent astray.
     LOOKS = 60
 
     def look(self, what):

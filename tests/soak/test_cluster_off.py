@@ -2,8 +2,8 @@
 
 """Octavia without the plugin where there are clusters: roll-back.rst.
 
-Traffic goes on, who dies gets nothing new and is not replaced, and nobody can
-change or delete anything. When the plugin is on again, all becomes whole.
+Traffic goes on, a dead member gets nothing new and is not replaced, and
+changes are refused. When the plugin is on again, all becomes whole.
 """
 
 import subprocess

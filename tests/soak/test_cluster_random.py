@@ -111,6 +111,18 @@ class FaultsTestCase(base.BaseTestCase):
             client.get(address)
         return ways
 
+    def begin(self):
+        """Return a World, and what get_ways() returns."""
+        world = self.make_cluster()
+        self.say('there is a cluster')
+        ways = self.get_ways(world)
+        self.ports = world.count_ports()
+        return world, ways
+
+    def end(self, world):
+        self.cloud.delete_cluster(world.lb)
+        self.assertEqual({}, self.cloud.compute.instances)
+
     def shuffle(self, kinds):
         """Return those of the kinds that are asked for, in any order."""
         found = [kind for kind in kinds if not ONLY or kind.__name__ in ONLY]
@@ -178,10 +190,7 @@ class FaultsTestCase(base.BaseTestCase):
 class TestRandom(FaultsTestCase):
 
     def test_random(self):
-        world = self.make_cluster()
-        self.say('there is a cluster')
-        ways = self.get_ways(world)
-        self.ports = world.count_ports()
+        world, ways = self.begin()
         end = time.monotonic() + LENGTH
         rounds = 0
         while time.monotonic() < end:
@@ -189,8 +198,7 @@ class TestRandom(FaultsTestCase):
             self.do_round(world, ways, self.choose(world), self.chance.choice(
                 (LASTS, LASTS, LASTS, LASTS_LONG)))
         self.say(f'{rounds} rounds')
-        self.cloud.delete_cluster(world.lb)
-        self.assertEqual({}, self.cloud.compute.instances)
+        self.end(world)
 
     def draw(self):
         """Return a kind; each comes before one comes again."""
@@ -209,10 +217,7 @@ class TestRandom(FaultsTestCase):
 class TestTenant(FaultsTestCase):
 
     def test_each_in_turn(self):
-        world = self.make_cluster()
-        self.say('there is a cluster')
-        ways = self.get_ways(world)
-        self.ports = world.count_ports()
+        world, ways = self.begin()
         for kind in self.shuffle(cluster_faults.OF_TENANTS):
             fault = kind(world, self.chance)
             self.do_round(world, ways, [fault], 1)
@@ -222,8 +227,7 @@ class TestTenant(FaultsTestCase):
                 line for each in self.cloud.house_keepers
                 for line in each.log().splitlines()
                 if named in line and ' WARNING ' in line], fault.name)
-        self.cloud.delete_cluster(world.lb)
-        self.assertEqual({}, self.cloud.compute.instances)
+        self.end(world)
 
 
 class TestSchedule(FaultsTestCase):

@@ -93,7 +93,7 @@ def get_ports(engine):
 class Heard:
     """What heartbeats of an amphora have told.
 
-    :param last_update: of the last one that counted; None without any.
+    :param last_update: of the last heartbeat that counted, or None.
     :param listeners: ids of the listeners that haproxy, or LVS, has ever run.
     """
 

@@ -29,7 +29,8 @@ _ENOUGH = 2
 # The first may be older than the change, and Octavia records what they tell
 # apart from that they came.
 _HEARTBEATS = 4
-# Heartbeat intervals after which a member counts as one that is not heard.
+# Heartbeat intervals without a heartbeat after which a member counts as
+# unheard.
 _PATIENCE = 2
 _AGENT_ERRORS = (exceptions.AgentUnreachable, exceptions.AgentRefused)
 
@@ -135,6 +136,7 @@ class Trial:
         return reason
 
     def _find_unlisted(self, target, subject):
+        """Wait until its agent lists all listeners, as _tell()."""
         deadline = time.monotonic() + self._seconds
         while True:
             try:
@@ -150,6 +152,7 @@ class Trial:
             time.sleep(_INTERVAL)
 
     def _find_unheard(self, target, before):
+        """Wait until its heartbeats report new listeners, as _tell()."""
         new = set(self._expected) - before.listeners
         last, count = before.last_update, 0
         deadline = time.monotonic() + _PATIENCE * self._interval

@@ -24,16 +24,14 @@ from octavia_hmsync.sync.health_manager import start
 
 LOG = logging.getLogger(__name__)
 
-# Looks in each heartbeat_interval for load balancers to record.
-_LOOKS = 4
 
+class _Selective:
+    """Notes heartbeats of few amphorae.
 
-class ViewRecorder:
-    """Records heartbeats of load balancers whose amphorae are replaced.
-
-    Otherwise it writes nothing, and runs one small query a few times in each
-    heartbeat_interval.
+    At rest it runs one small query, .LOOKS times in each heartbeat_interval.
     """
+
+    LOOKS: int
 
     def __init__(self, conf, engine, clock=time.monotonic):
         self._conf = conf
@@ -43,52 +41,57 @@ class ViewRecorder:
         self._read_at = None
 
     def note(self, message):
-        """Record a heartbeat, if a replacement waits for it.
+        """Note a heartbeat, if it is of such an amphora.
 
         :raises DBError: if the database cannot be used.
         :raises KeyError, TypeError, AttributeError: if it is no heartbeat.
         """
         now = self._clock()
         if (self._read_at is None or now - self._read_at >=
-                self._conf.health_manager.heartbeat_interval / _LOOKS):
+                self._conf.health_manager.heartbeat_interval / self.LOOKS):
             # Before the query, so that a database that is down is asked less.
             self._read_at = now
-            self._watched = view_repo.get_watched(self._engine)
-        load_balancer_id = self._watched.get(message.get('id'))
-        if load_balancer_id is not None:
-            view_repo.record(self._engine, uuidutils.generate_uuid(),
-                             load_balancer_id, heartbeat.read(message))
+            self._watched = self._read()
+        watched = self._watched.get(message.get('id'))
+        if watched is not None:
+            self._note(message, watched)
+
+    def _read(self):
+        """Return {amphora id: what _note() is to be told of it}."""
+        raise NotImplementedError
+
+    def _note(self, message, watched):
+        raise NotImplementedError
 
 
-class MemberCounter:
-    """Counts heartbeats of members of clusters that Octavia does not count.
+class ViewRecorder(_Selective):
+    """Records heartbeats of load balancers whose amphorae are replaced."""
 
-    At rest it runs one small query in each heartbeat_interval.
+    LOOKS = 4
+
+    def _read(self):
+        return view_repo.get_watched(self._engine)
+
+    def _note(self, message, load_balancer_id):
+        view_repo.record(self._engine, uuidutils.generate_uuid(),
+                         load_balancer_id, heartbeat.read(message))
+
+
+class MemberCounter(_Selective):
+    """Counts heartbeats that lack only listeners in ERROR; Octavia does not.
+
+    Of members of clusters.
     """
 
-    def __init__(self, conf, engine, clock=time.monotonic):
-        self._conf = conf
-        self._engine = engine
-        self._clock = clock
-        self._expected = {}
-        self._read_at = None
+    LOOKS = 1
 
-    def note(self, message):
-        """Count a heartbeat that lacks only listeners in ERROR.
+    def _read(self):
+        return uncounted_repo.get(self._engine)
 
-        :raises DBError: if the database cannot be used.
-        :raises KeyError, TypeError, AttributeError: if it is no heartbeat.
-        """
-        now = self._clock()
-        interval = self._conf.health_manager.heartbeat_interval
-        if self._read_at is None or now - self._read_at >= interval:
-            self._read_at = now
-            self._expected = uncounted_repo.get(self._engine)
-        expected = self._expected.get(message.get('id'))
-        if expected is None:
-            return
-        # Octavia ignores what has waited for so long.
-        is_late = time.time() - message.get('recv_time', 0) >= interval
+    def _note(self, message, expected):
+        # Octavia ignores a heartbeat that has waited for so long.
+        is_late = (time.time() - message.get('recv_time', 0) >=
+                   self._conf.health_manager.heartbeat_interval)
         listeners = message['listeners'].keys()
         if (not is_late and len(listeners) != expected.number and
                 expected.listeners <= listeners):

@@ -33,8 +33,8 @@ LOG = logging.getLogger(__name__)
 # Clusters whose distributors are told at the same time.
 _AT_ONCE = 8
 # Seconds between two full rounds: at all VIPs of a distributor, unless it was
-# away, and at all clusters, unless other distributors answer than before. What
-# a round finds in Neutron is repaired within a minute of its beginning.
+# away, and at all clusters, unless other distributors answer than before. So
+# what is changed in Neutron is repaired within a minute.
 _FULL_ROUND = 45
 _PORTS, _ALL, _RULES, _GONE = 'ports', 'all', 'rules', 'gone'
 # Seconds for which a round that is not full considers a changed cluster.

@@ -507,7 +507,7 @@ class TestOneFirst(clusters.ClusterTestCase):
         self.subject.update(self.lb)
         for agent in self.agents:
             self.assertIn('frontend l2', self.configuration(agent))
-        # Without statistics nobody knows what was served.
+        # Without statistics it is unknown what was served.
         both[1].provisioning_status = 'ERROR'
         self.conf.set_override('statistics_drivers', ['other'],
                                'controller_worker')
