@@ -111,6 +111,15 @@ class Machine(fixtures.Fixture):
         return ''.join(self.namespace.run('ip', family, 'neighbour').stdout
                        for family in ('-4', '-6'))
 
+    def describe_waiting(self):
+        """Return its connections that wait for an answer to a packet.
+
+        With the time until it is sent again, and how often it was.
+        """
+        lines = self.namespace.run('ss', '-Htnioe').stdout
+        return '\n'.join(line for line in lines.replace(
+            '\n\t', ' ').splitlines() if 'timer:(on' in line)
+
     def _start(self, name, *command):
         return self.useFixture(process.ChildProcess(
             f'{name}-{self.name}', self.namespace.wrap(command),

@@ -6,6 +6,7 @@ import uuid
 
 import fixtures
 
+from octavia_hmsync.cluster.members import silent_vip
 from octavia_hmsync.distributor import document
 from tests.cloud import distributor
 from tests.cloud import machines
@@ -52,10 +53,14 @@ class Vip(fixtures.Fixture):
     :param distributors: those that have it; the first answers for it.
     :param network: of Neutron.
     :param size: how many members.
+    :param have_nft: whether members drop the answers to packets of
+                     connections of others, as amphorae do.
     """
 
-    def __init__(self, cloud, distributors, network, size, name='member'):
+    def __init__(self, cloud, distributors, network, size, name='member',
+                 have_nft=True):
         super().__init__()
+        self._have_nft = have_nft
         self._cloud = cloud
         self._network = network
         self._size = size
@@ -119,6 +124,8 @@ class Vip(fixtures.Fixture):
             'net.ipv4.conf.all.arp_announce=2')
         for address in self.addresses:
             member.namespace.run('ip', 'address', 'add', address, 'dev', 'lo')
+        if self._have_nft:
+            member.namespace.run('nft', silent_vip.RULES)
         self.members.append(member)
         self.states.append(document.ACTIVE)
         return member
@@ -136,6 +143,8 @@ class Vip(fixtures.Fixture):
             'version': self.version, 'active': distributor is self.active,
             'algorithm': 'HASH', 'affinity': document.FLOW,
             'addresses': self.addresses, 'pin_timeout': 3600,
+            'probe': {'ports': [80], 'addresses': [
+                each['ip_address'] for each in port.fixed_ips]},
             'port': {'id': port.id, 'mac': port.mac_address, 'mtu': 1442},
             'members': [
                 {'id': member.id, 'slot': slot, 'peer_group': slot // 2,
@@ -145,6 +154,12 @@ class Vip(fixtures.Fixture):
             'partners': [port.mac_address
                          for host, port in self.ports.items()
                          if host != distributor.host]})
+
+    @property
+    def remembers_each(self):
+        """Whether the active one remembers connections one by one."""
+        change = self.active.ask('get_vip', self.id)['change']
+        return bool(change and change['one_by_one'])
 
     def packets(self, distributor):
         """How many packets a distributor has passed on."""

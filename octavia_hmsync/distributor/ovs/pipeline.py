@@ -32,8 +32,8 @@ have been answered.
 A packet of an established connection that mappings do not agree about goes to
 all members that they lead to, with a mark, its DSCP. Who does not know the
 connection answers with a RST that has the same mark, and drops that itself,
-see cluster/silent_vip.py. So nothing is remembered: after a learned flow
-ovs-vswitchd translates all that is in its cache anew. It is done so where
+see cluster/members/silent_vip.py. So nothing is remembered: after a learned
+flow ovs-vswitchd translates all that is in its cache anew. It is done so where
 members are proven to do that, see proof.py; connections of others are pinned.
 """
 
