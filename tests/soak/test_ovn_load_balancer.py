@@ -14,6 +14,7 @@ from octavia_hmsync.cluster.distribution.ovn import connections
 from octavia_hmsync.cluster.distribution.ovn import ports as ovn_ports
 from octavia_hmsync.cluster.distribution.ovn import probes
 from octavia_hmsync.cluster.distribution.ovn import watch
+from octavia_hmsync.conf import ovn as ovn_conf
 from tests.cloud import machines
 from tests.cloud import networking
 from tests.cloud import neutron
@@ -43,7 +44,7 @@ class LoadBalancerTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         for name in ('nb', 'sb'):
             self.conf.set_override(f'ovn_{name}_connection',
                                    [central.connection(name)],
-                                   group='hmsync_cluster')
+                                   group=ovn_conf.GROUP)
         self.addCleanup(connections.disconnect)
         self.subject = balancers.Balancers(
             self.conf, self.engine,
