@@ -136,9 +136,10 @@ class MemberWatch:
         for member_id in changed:
             # Another health manager may have recorded and logged the same.
             if member_id in silent:
-                LOG.warning('Amphora %s, a member of a cluster, is silent: '
-                            'no heartbeat for %d s, though health managers '
-                            'could have heard it.', silent[member_id].id,
+                LOG.warning('Amphora %s, a member of the cluster %s, is '
+                            'silent: no heartbeat for %d s, though health '
+                            'managers could have heard it.',
+                            silent[member_id].id, silent[member_id].cluster_id,
                             self._conf.health_manager.heartbeat_timeout)
             else:
                 LOG.info('Member %s of a cluster is not silent any more%s.',

@@ -43,6 +43,9 @@ _LOAD_FIELDS: dict[str, _Raw] = {
     'full': {'type': 'boolean',
              'description': 'Whether no connections are remembered, for '
                             'flows.'},
+    'cache_full': {'type': 'boolean',
+                   'description': 'Whether the data path has as many flows as '
+                                  'Open vSwitch allows for.'},
     'full_vips': {'type': 'array', 'items': {'type': 'string'},
                   'description': 'Of which no more connections are '
                                  'remembered.'}}

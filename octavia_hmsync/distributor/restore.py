@@ -101,7 +101,8 @@ class Restorer:
             if lost:
                 LOG.warning(
                     'The flows of %d VIPs were gone, as after a restart of '
-                    'Open vSwitch, and are put back.', len(lost))
+                    'Open vSwitch, and are put back, among them those of %s.',
+                    len(lost), min(lost))
             self._follow_all()
             if self._rounds % _STRAY_ROUNDS == 0:
                 self._find_strays()

@@ -95,8 +95,9 @@ class HouseKeepingInstruments(Instruments):
         self._full = prometheus_client.Gauge(
             'octavia_hmsync_distributor_full',
             'Whether a distributor remembers no more connections when members '
-            'change, of one load balancer or of all; absent while it does not '
-            'answer this housekeeper.', ['distributor'],
+            'change, of one load balancer or of all, or its Open vSwitch has '
+            'no room for more in its cache; absent while it does not answer '
+            'this housekeeper.', ['distributor'],
             registry=self.registry)
         self._repairs = prometheus_client.Counter(
             'octavia_hmsync_cluster_repairs',

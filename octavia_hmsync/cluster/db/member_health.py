@@ -73,14 +73,14 @@ def get_late(engine, amphora_ids):
     Without amphorae that should not send heartbeats.
 
     :returns: rows with the columns of hmsync_amphora, the amphora's ``id``,
-              ``member_id``, ``last_update``, and the database's time as
-              ``now``.
+              ``member_id``, ``cluster_id``, ``last_update``, and the
+              database's time as ``now``.
     """
     columns = [c for c in _AMPHORA.c if c is not _AMPHORA.c.amphora_id]
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_OCTAVIA.c.id, _MEMBER.c.id.label('member_id'),
-                      _HEALTH.c.last_update,
+                      _MEMBER.c.cluster_id, _HEALTH.c.last_update,
                       types.utcnow().label('now'), *columns)
             .select_from(_MEMBER)
             .join(_OCTAVIA, _OCTAVIA.c.id == _MEMBER.c.amphora_id)

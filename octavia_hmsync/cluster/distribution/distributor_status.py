@@ -34,7 +34,7 @@ class Answer:
     :param expires_at: when the first of its certificates ends, seconds since
                        the epoch; None if it has none.
     :param is_full: whether it remembers no more connections, of any VIP or of
-                    all; None if that is not known.
+                    all, or its cache is full; None if that is not known.
     """
 
     problem: str | None = None
@@ -63,8 +63,8 @@ def ask(distributor, is_full=False):
             vips = distributor.list_vips() if is_full else None
             load = status['load']
             return Answer(
-                is_full=bool(load['full'] or load['full_vips'])
-                if load else None,
+                is_full=bool(load['full'] or load['cache_full'] or
+                             load['full_vips']) if load else None,
                 software_version=_show(said['software_version'])[:_VERSION],
                 versions=None if vips is None else {
                     one['id']: one['version'] for one in vips},

@@ -51,6 +51,7 @@ class Rooms:
         # None if unknown.
         self._load: ofctl.Load | None = ofctl.Load(0, 0, 0)
         self._whole = pipeline.Room.ENOUGH
+        self._cache = pipeline.Room.ENOUGH
         self._of_vips: dict[str, pipeline.Room] = {}
         self._next = 0
 
@@ -103,6 +104,19 @@ class Rooms:
         if (before is pipeline.Room.NONE) != (
                 self._whole is pipeline.Room.NONE):
             self._say_whole(load.flows)
+        before, self._cache = self._cache, _judge(
+            self._cache, load.cached / max(1, load.cache_limit))
+        if self._is_cache_full and before is not self._cache:
+            LOG.warning(
+                'The cache of ovs-vswitchd has %d flows, of %d that it allows '
+                'for just now: further connections cost it more, and changes '
+                'of members last longer. If it has processors to spare, raise '
+                'other_config:flow-limit of Open vSwitch.', load.cached,
+                load.cache_limit)
+
+    @property
+    def _is_cache_full(self) -> bool:
+        return self._cache is pipeline.Room.NONE
 
     def _measure_one(self, vip_id: str, bridge: str) -> None:
         most = max(self._switch.count(bridge, *(
@@ -114,15 +128,17 @@ class Rooms:
             LOG.warning(
                 'VIP %s: %d connections are remembered since its members '
                 'changed, of [hmsync_distributor] max_pins = %d: no more '
-                'are. New ones go to members of before.', vip_id, most,
-                self._max_pins)
+                'are. New ones go to members of before. If it is no flood, '
+                'raise max_pins.', vip_id, most, self._max_pins)
 
     def _say_whole(self, flows: int) -> None:
         if self._whole is pipeline.Room.NONE:
             LOG.warning(
                 'ovs-vswitchd has %d flows, of [hmsync_distributor] '
                 'max_flows = %d: no more connections are remembered when '
-                'members change, of any VIP.', flows, self._max_flows)
+                'members change, of any VIP. If it has memory to spare, raise '
+                'max_flows, or have fewer load balancers on this node.', flows,
+                self._max_flows)
         else:
             LOG.info('ovs-vswitchd has %d flows: connections are remembered '
                      'again.', flows)
@@ -136,6 +152,7 @@ class Rooms:
             'cached_flows': load.cached if load else None,
             'max_cached_flows': load.cache_limit if load else None,
             'full': self._whole is pipeline.Room.NONE,
+            'cache_full': self._is_cache_full,
             'full_vips': sorted(
                 vip_id for vip_id, room in list(self._of_vips.items())
                 if room is pipeline.Room.NONE)}

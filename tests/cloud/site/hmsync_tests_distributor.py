@@ -121,7 +121,7 @@ class Backend:
     def measure_load(self):
         return {'flows': len(self._applied), 'max_flows': 1000,
                 'cached_flows': 0, 'max_cached_flows': 1000, 'full': False,
-                'full_vips': []}
+                'cache_full': False, 'full_vips': []}
 
     def has_lost_flows(self):
         self._call('has_lost_flows')

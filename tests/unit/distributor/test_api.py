@@ -104,7 +104,8 @@ class TestAPI(APITestCase):
              'vswitch_version': '0.tests', 'vips': 1, 'active': 1,
              'in_force': 1, 'unknown': [], 'certificates': {}, 'load': {
                  'flows': 0, 'max_flows': 1000, 'cached_flows': 0,
-                 'max_cached_flows': 1000, 'full': False, 'full_vips': []}},
+                 'max_cached_flows': 1000, 'full': False, 'cache_full': False,
+                 'full_vips': []}},
             {name: value for name, value in answer.items()
              if name != 'software_version'})
         self.order('fail-check', 'it hangs')

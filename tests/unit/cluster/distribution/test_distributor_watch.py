@@ -96,13 +96,16 @@ class TestLook(distributors.DistributorTestCase):
 
     def test_full(self):
         """Whose Open vSwitch remembers no more connections."""
-        names = sorted(self.statuses())
+        name, *others = sorted(self.statuses())
         self.assertEqual({}, self.watch.run_once().full)
-        for name, is_full, vips in zip(names, (False, True, False),
-                                       ([], [], ['a'])):
-            self.fakes[name].load = {'full': is_full, 'full_vips': vips}
-        self.assertEqual(dict(zip(names, (False, True, True))),
-                         self.watch.run_once().full)
+        at_rest = {'full': False, 'cache_full': False, 'full_vips': []}
+        for load in ({}, {'full': True}, {'cache_full': True},
+                     {'full_vips': ['a']}):
+            for each in others:
+                self.fakes[each].load = at_rest
+            self.fakes[name].load = {**at_rest, **load}
+            self.assertEqual({name: bool(load), **dict.fromkeys(
+                others, False)}, self.watch.run_once().full)
 
     def test_nothing_to_do(self):
         for _look in range(2):

@@ -479,6 +479,17 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.assertEqual({100000}, set(self.links.bounds))
         self.assertEqual(1, log.output.count('max_pins = 100000'))
 
+    def test_full_cache(self):
+        log = self.useFixture(fixtures.FakeLogger(level='INFO'))
+        # What Open vSwitch allows for is less while it is busy.
+        for cached, limit, is_full, said in (
+                (1899, 2000, False, 0), (1900, 2000, True, 1),
+                (1530, 2000, True, 1), (1500, 2000, False, 1),
+                (1500, 1000, True, 2), (0, 0, False, 2)):
+            self.flows.load = ofctl.Load(10, cached, limit)
+            self.assertIs(is_full, self.vswitch.measure_load()['cache_full'])
+            self.assertEqual(said, log.output.count('flow-limit'))
+
     def test_load_of_all(self):
         log = self.useFixture(fixtures.FakeLogger(level='INFO'))
         self.conf.set_override('max_flows', 1000, 'hmsync_distributor')
@@ -489,7 +500,8 @@ class TestOpenVSwitch(base.BaseTestCase):
             self.flows.load = ofctl.Load(number, 20, 200000)
             self.assertEqual(
                 {'flows': number, 'max_flows': 1000, 'cached_flows': 20,
-                 'max_cached_flows': 200000, 'full': full, 'full_vips': []},
+                 'max_cached_flows': 200000, 'full': full,
+                 'cache_full': False, 'full_vips': []},
                 self.vswitch.measure_load())
             self.assertEqual(bound, self.links.bounds[-1])
         self.assertEqual(1, log.output.count('max_flows = 1000'))
