@@ -35,6 +35,8 @@ _NAME = 'octavia-lb-distributor-{}-{}'
 # Neutron's limit for any name.
 _NAME_LENGTH = 255
 BINDING_FAILED = 'binding_failed'
+# Neutron's agent type of an ovn-controller, without " Gateway" and the like.
+OVN_AGENT = 'OVN Controller'
 # The mechanism driver of neutron-openvswitch-agent.
 _OVS = 'openvswitch'
 # Ports in one request, and their fields.

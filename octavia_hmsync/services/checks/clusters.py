@@ -15,6 +15,7 @@ from octavia_hmsync.cluster.distribution import backends
 from octavia_hmsync.cluster.managers import installed
 from octavia_hmsync.compat import changes
 from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.conf import ovn as ovn_conf
 from octavia_hmsync.db import lookup
 from octavia_hmsync import exceptions
 from octavia_hmsync.services.checks import config
@@ -202,6 +203,12 @@ def _find_floating_ips(conf):
     from octavia_hmsync.cluster.distribution.ovs import floating_ips
 
     try:
+        if floating_ips.are_unknown(conf):
+            return [f'Neutron has agents of OVN, and '
+                    f'{ovn_conf.name_connection(ovn_conf.NORTHBOUND)} is not '
+                    f'set: nothing sees whether OVN distributes floating IPs, '
+                    f'by which clients of clusters get no answer. Set it in '
+                    f'octavia.conf of all controllers.']
         found = floating_ips.find(conf, _OVN_TIMEOUT)
     except exceptions.HMSyncException as e:
         return [str(e)]

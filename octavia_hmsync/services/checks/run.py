@@ -150,7 +150,7 @@ _ASKED = {
     DATABASE: 'the database',
     'Housekeeping': 'the database and the jobboard',
     'Amphora agents': 'agents of amphorae',
-    'Distributors': 'distributors, or the databases of OVN',
+    'Distributors': 'distributors, Neutron, or the databases of OVN',
 }
 # Seconds after which an operator is told what is waited for.
 _PATIENCE = 1

@@ -14,8 +14,6 @@ from octavia_hmsync import exceptions
 
 # In place of the name of a node.
 HOST = 'ovn'
-# Neutron's agent type of an ovn-controller, without " Gateway" and the like.
-_AGENT = 'OVN Controller'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +60,7 @@ class SourcePorts(ports.Ports):
                          self._api.ports(id=port_id)), None)
             # This request makes Neutron ping each node, too.
             alive = [agent.is_alive for agent in self._api.agents(host=host)
-                     if (agent.agent_type or '').startswith(_AGENT)
+                     if (agent.agent_type or '').startswith(ports.OVN_AGENT)
                      ] if host else []
         return host if alive and not any(alive) else None
 

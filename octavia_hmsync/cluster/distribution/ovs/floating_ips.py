@@ -12,7 +12,9 @@ as it knows; housekeeping logs floating IPs that exist all the same.
 
 from oslo_log import log as logging
 
+from octavia_hmsync import cloud
 from octavia_hmsync.cluster.db import front as front_repo
+from octavia_hmsync.cluster.distribution import ports
 from octavia_hmsync.conf import ovn as ovn_conf
 from octavia_hmsync import exceptions
 from octavia_hmsync import periodic
@@ -39,6 +41,24 @@ def find(conf, timeout=None):
     from octavia_hmsync.cluster.distribution.ovn import nat
 
     return nat.find_distributed(conf, timeout)
+
+
+def are_unknown(conf):
+    """Tell whether OVN may distribute floating IPs, and is not asked.
+
+    :returns: True where Neutron has agents of OVN, and no address of OVN's
+              database is set; False, too, if Neutron lets Octavia see no
+              agents.
+    :raises CloudUnavailable: if Neutron cannot be asked.
+    """
+    if ovn_conf.read(conf, ovn_conf.NORTHBOUND).is_set:
+        return False
+    try:
+        with cloud.reported(conf, 'list agents'):
+            return any((agent.agent_type or '').startswith(ports.OVN_AGENT)
+                       for agent in cloud.connect(conf).network.agents())
+    except exceptions.CloudRefused:
+        return False
 
 
 def are_distributed(conf):

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import time
+import types
 
 import sqlalchemy as sa
 
@@ -17,6 +18,7 @@ from octavia_hmsync.cluster.db import instance as booted_repo
 from octavia_hmsync.cluster.distribution.ovn import connections
 from octavia_hmsync.cluster.distribution.ovn import nat
 from octavia_hmsync.cluster.distribution.ovs import distributors
+from octavia_hmsync.cluster.distribution.ovs import floating_ips
 from octavia_hmsync.db import models
 from octavia_hmsync import exceptions
 from octavia_hmsync.services.checks import agents
@@ -439,6 +441,17 @@ class TestClusters(CheckTestCase):
         # By URL, when a certificate ends.
         self.ends = {}
         self.patch(distributors, 'make_client', self.make_client)
+        # Their types in Neutron.
+        self.agents = set()
+        self.refusal = None
+        self.patch(floating_ips.cloud, 'connect', self.connect)
+
+    def connect(self, conf):
+        if self.refusal:
+            raise self.refusal
+        return types.SimpleNamespace(network=types.SimpleNamespace(
+            agents=lambda: [types.SimpleNamespace(agent_type=kind)
+                            for kind in sorted(self.agents)]))
 
     def make_client(self, conf, url):
         self.asked.append(url)
@@ -662,8 +675,9 @@ class TestClusters(CheckTestCase):
         self.assertEqual(['OVN_Northbound', 'OVN_Southbound'], asked)
 
     def test_floating_ips(self):
-        self.patch(clusters, '_OVN_TIMEOUT', 0.1)
         """Where octavia.conf says where OVN is."""
+        self.patch(clusters, '_OVN_TIMEOUT', 0.1)
+        self.agents = {'OVN Controller agent'}
         known = {'ovn_nb_connection': 'unix:/nowhere/nb'}
         self.assertWarns(
             'OVN_Northbound of OVN cannot be used at unix:/nowhere/nb',
@@ -675,7 +689,23 @@ class TestClusters(CheckTestCase):
         found['port'] = '203.0.113.9'
         self.assertWarns('1 floating IPs are distributed by OVN',
                          self.distributors(ovn=known))
+
+    def test_floating_ips_that_are_not_seen(self):
+        """OVN may distribute them, and octavia.conf does not say where it is.
+
+        """
+        self.agents = {'Open vSwitch agent', 'L3 agent'}
         self.assertEqual(('Success', None), self.distributors())
+        for kind in ('OVN Controller agent', 'OVN Controller Gateway agent'):
+            self.agents = {'OVN Metadata agent', kind}
+            self.assertWarns(
+                'Neutron has agents of OVN, and [ovn] ovn_nb_connection is '
+                'not set', self.distributors())
+        # Not every user of Neutron's may see them.
+        self.refusal = exceptions.CloudRefused('no agents for you')
+        self.assertEqual(('Success', None), self.distributors())
+        self.refusal = exceptions.CloudUnavailable('Neutron is away')
+        self.assertEqual(('Warning', 'Neutron is away'), self.distributors())
 
     def test_no_tls(self):
         found = self.found('Options', **{**CLUSTERS, 'hmsync_cluster': {

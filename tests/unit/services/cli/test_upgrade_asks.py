@@ -211,8 +211,8 @@ class TestTime(test_upgrade.CheckTestCase):
 
         found = run.run_all(self.conf, self.engine, 60, say)
         self.assertEqual(
-            ['Distributors: waiting for distributors, or the databases of '
-             'OVN, 60 s at most.'], said)
+            ['Distributors: waiting for distributors, Neutron, or the '
+             'databases of OVN, 60 s at most.'], said)
         self.assertEqual('Success', found['Distributors'].name)
 
     def test_it_is_given_up(self):
