@@ -221,6 +221,8 @@ NoImage = octavia_except.ImageGetException
 
 # The VIP is on a virtual function of the network card.
 DIRECT = constants.VNIC_TYPE_DIRECT
+# Neutron's device owner of the port of a distributed router (DVR).
+DISTRIBUTED_ROUTER = 'network:router_interface_distributed'
 # haproxy terminates TLS.
 TERMINATED_HTTPS = constants.PROTOCOL_TERMINATED_HTTPS
 # Protocols that LVS in the amphora serves, not haproxy.

@@ -15,6 +15,8 @@ from octavia_lib.api.drivers import exceptions as driver_except
 from openstack import exceptions as sdk_exc
 import oslo_messaging
 
+from octavia_hmsync import compat
+
 AmphoraProviderDriver = amphora_driver.AmphoraProviderDriver
 
 # The properties of flavors of provider amphora, as JSON schema.
@@ -50,8 +52,7 @@ VNIC_TYPE_NORMAL = constants.VNIC_TYPE_NORMAL
 
 
 # Device owners of the ports of routers in Neutron.
-DISTRIBUTED_ROUTER = 'network:router_interface_distributed'
-_ROUTERS = ('network:router_interface', DISTRIBUTED_ROUTER,
+_ROUTERS = ('network:router_interface', compat.DISTRIBUTED_ROUTER,
             'network:ha_router_replicated_interface')
 
 

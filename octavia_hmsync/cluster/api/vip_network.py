@@ -4,6 +4,7 @@
 
 from oslo_log import log as logging
 
+from octavia_hmsync import compat
 from octavia_hmsync.compat import provider
 
 LOG = logging.getLogger(__name__)
@@ -109,7 +110,7 @@ def check_not_distributed(network_driver, network_id, subnet_ids):
     :raises Unsuitable: with what to do.
     """
     found = sorted(set(subnet_ids) & (provider.get_routed_subnets(
-        network_driver, network_id, [provider.DISTRIBUTED_ROUTER]) or set()))
+        network_driver, network_id, [compat.DISTRIBUTED_ROUTER]) or set()))
     if found:
         raise Unsuitable(
             f'Subnet {", ".join(found)} has a distributed router (DVR), whose '

@@ -58,6 +58,24 @@ def get_vip_ports(engine):
                _LB.c.provisioning_status.in_(_MADE)))))
 
 
+def get_subnets(engine):
+    """Return {id of a cluster: ids of the subnets of its addresses}.
+
+    Without load balancers that are just built or deleted.
+    """
+    found = collections.defaultdict(set)
+    for table in (compat.VIP, compat.ADDITIONAL_VIP):
+        for cluster_id, subnet_id in rows.read(
+                engine, sa.select(_CLUSTER.c.id, table.c.subnet_id)
+                .join_from(_CLUSTER, table, table.c.load_balancer_id ==
+                           _CLUSTER.c.load_balancer_id)
+                .join(_LB, _LB.c.id == _CLUSTER.c.load_balancer_id)
+                .where(table.c.subnet_id.is_not(None),
+                       _LB.c.provisioning_status.in_(_MADE))):
+            found[cluster_id].add(subnet_id)
+    return dict(found)
+
+
 def get_all(engine):
     """Return the Fronts of all clusters.
 

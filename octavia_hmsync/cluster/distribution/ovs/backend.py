@@ -7,6 +7,7 @@ from octavia_hmsync.cluster.distribution.ovs import distributors
 from octavia_hmsync.cluster.distribution.ovs import floating_ips
 from octavia_hmsync.cluster.distribution.ovs import peer_rules
 from octavia_hmsync.cluster.distribution.ovs import probe_watch
+from octavia_hmsync.cluster.distribution.ovs import routers
 from octavia_hmsync.cluster.distribution.ovs import vips
 from octavia_hmsync.conf import cluster as cluster_conf
 
@@ -33,8 +34,11 @@ class OVSBackend:
             heartbeat_interval=conf.health_manager.heartbeat_interval,
             interval=conf[cluster_conf.GROUP].keeper_interval, host=conf.host,
             rules=peer_rules.PeerRules(conf),
-            floating=floating_ips.FloatingIPs(
-                self._engine, lambda: floating_ips.find(conf)))
+            looks=(
+                floating_ips.FloatingIPs(
+                    self._engine, lambda: floating_ips.find(conf)),
+                routers.DistributedRouters(
+                    self._engine, routers.RouterPorts(conf).find)))
 
     def make_probe_watch(self, wake):
         return probe_watch.ProbeWatch(

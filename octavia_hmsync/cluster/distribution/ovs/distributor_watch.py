@@ -102,12 +102,12 @@ class DistributorWatch:
     :param host: the name of this controller.
     :param rules: a peer_rules.PeerRules; None if members admit distributors
                   anyway.
-    :param floating: a floating_ips.FloatingIPs, or None.
+    :param looks: unsuited.Looks at what clusters do not work with.
     """
 
     def __init__(self, engine, distributors, vips, clock=time.monotonic,
                  heartbeat_interval=10, interval=5, host='distributors',
-                 rules=None, floating=None):
+                 rules=None, looks=()):
         self._engine = engine
         self._claims = work.make_claims(engine, host, clock)
         self._rules = rules
@@ -116,7 +116,7 @@ class DistributorWatch:
         self._vips = vips
         self._ports = port_watch.make(engine, distributors.ports, vips.repair,
                                       self._claims)
-        self._floating = floating
+        self._looks = looks
         self._clock = clock
         self._heartbeat_interval = heartbeat_interval
         # Time of the last full round, by the id of a distributor or the kind.
@@ -169,8 +169,8 @@ class DistributorWatch:
         if is_due:
             for cluster_id in sorted(self._switch_ports()):
                 self._settle_one(cluster_id)
-            if self._floating is not None:
-                self._floating.run_once()
+            for look in self._looks:
+                look.run_once()
         if is_full:
             is_all_done &= self._settle({
                 row.id: row.name not in problems for row in rows

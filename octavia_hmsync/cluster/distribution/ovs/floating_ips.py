@@ -14,10 +14,10 @@ from oslo_log import log as logging
 
 from octavia_hmsync import cloud
 from octavia_hmsync.cluster.db import front as front_repo
+from octavia_hmsync.cluster.distribution.ovs import unsuited
 from octavia_hmsync.cluster.distribution import ports
 from octavia_hmsync.conf import ovn as ovn_conf
 from octavia_hmsync import exceptions
-from octavia_hmsync import periodic
 
 LOG = logging.getLogger(__name__)
 
@@ -71,36 +71,27 @@ def are_distributed(conf):
         return False
 
 
-class FloatingIPs:
-    """Checks the floating IPs of VIPs, each time run_once() is called.
+class FloatingIPs(unsuited.Look):
+    """Checks the floating IPs of VIPs.
 
     :param find: returns {id of a port: its floating IP} of all distributed
                  floating IPs.
     """
 
-    def __init__(self, engine, find):
-        self._engine = engine
-        self._find = find
-        # {id of a cluster: floating IP} that were logged.
-        self._said: dict[str, str] = {}
+    WHAT = 'Floating IPs'
 
-    def run_once(self):
-        """Log the floating IPs that do not work, each once."""
-        problem, distributed = None, {}
-        try:
-            distributed = self._find()
-        except exceptions.HMSyncException as e:
-            problem = f'Floating IPs were not checked: {e}'
-        periodic.note_problem(self, problem)
-        if problem is not None:
-            return
+    def __init__(self, engine, find):
+        super().__init__()
+        self._engine = engine
+        self._find_distributed = find
+
+    def _find(self):
         # Most clouds have none: then the database is not asked.
-        dark = {cluster_id: distributed[port_id] for cluster_id, port_id
+        distributed = self._find_distributed()
+        return {cluster_id: distributed[port_id] for cluster_id, port_id
                 in front_repo.get_vip_ports(self._engine).items()
                 if port_id in distributed} if distributed else {}
-        for cluster_id, address in sorted(dark.items()):
-            if self._said.get(cluster_id) != address:
-                LOG.warning('The cluster %s does not work with its floating '
-                            'IP %s, which OVN distributes. %s',
-                            cluster_id, address, WHAT_TO_DO)
-        self._said = dark
+
+    def _log(self, cluster_id, what):
+        LOG.warning('The cluster %s does not work with its floating IP %s, '
+                    'which OVN distributes. %s', cluster_id, what, WHAT_TO_DO)

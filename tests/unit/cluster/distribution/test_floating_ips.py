@@ -55,7 +55,7 @@ class TestLook(distributors.DistributorTestCase):
 
     def test_by_the_watch(self):
         self.found = {'vip1': '203.0.113.9'}
-        self.watch._floating = self.subject
+        self.watch._looks = (self.subject,)
         self.vips.add(self.cluster_id)
         self.watch.run_once()
         self.assertEqual(1, self.count())
