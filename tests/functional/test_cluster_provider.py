@@ -9,6 +9,8 @@ from openstack import exceptions as sdk_exceptions
 from oslotest import base
 from testtools import content
 
+from octavia_hmsync.cluster.distribution.ovs import routers
+from octavia_hmsync import compat
 from tests.cloud import api_clients
 from tests.cloud import front
 from tests.cloud import neutron
@@ -245,6 +247,80 @@ class TestRefused(ProviderTestCase):
             self.assertEqual([front.OCTAVIA_TOPIC],
                              [topic for topic, _, _ in self.take()])
             self.front.settle()
+
+
+class TestFabrics(ProviderTestCase):
+    """Networks and routers that a Neutron may have, without agents."""
+
+    neutron_options = {
+        'DEFAULT': {'service_plugins': 'segments'},
+        'ml2': {'type_drivers': 'vxlan, vlan'},
+        'ml2_type_vlan': {'network_vlan_ranges': 'physical'}}
+
+    def test_refused(self):
+        self.serve()
+        with_ovn = self.front.add_api('api2', {'controller_worker': {
+            'distributor_driver': 'hmsync_ovn'}})
+        self._distributed_router()
+        self._segments()
+        with_ovn.wait_until_ready()
+        self._vlan(self.front.connect(with_ovn).load_balancer)
+
+    def _add_router(self, subnet, owner='network:router_interface'):
+        """Add the port of a router; Neutron has no routers here."""
+        return self.front.connection.network.create_port(
+            network_id=subnet.network_id, device_owner=owner,
+            device_id=str(uuid.uuid4()),
+            fixed_ips=[{'subnet_id': subnet.id}])
+
+    def _refuse(self, words, subnet, api=None):
+        self.assertRefused(words, self.create, api, vip_subnet_id=subnet.id,
+                           provider='amphora_cluster')
+
+    def _make(self, subnet, api=None):
+        self.create(api, vip_subnet_id=subnet.id, provider='amphora_cluster')
+        self.assertEqual(front.CLUSTER_TOPIC, self.take()[0][0])
+
+    def _distributed_router(self):
+        """It is refused, and found where it comes later."""
+        found = routers.RouterPorts(None, self.front.connection)
+        subnets = [self.front.add_network(f'10.{number}.0.0/24')[1]
+                   for number in range(2, 5)]
+        for subnet in subnets[:2]:
+            self._make(subnet)
+        port = self._add_router(subnets[0], compat.DISTRIBUTED_ROUTER)
+        self._add_router(subnets[1])
+        self.assertEqual({subnets[0].id: port.device_id},
+                         found.find({subnet.id for subnet in subnets}))
+        self._refuse([f'Subnet {subnets[0].id} has a distributed router'],
+                     subnets[0])
+        self._make(subnets[1])
+
+    def _segments(self):
+        made, subnet = self.front.add_network('10.5.0.0/24')
+        api = self.front.connection.network
+        segment, = api.segments(network_id=made.id)
+        # With a subnet in it Neutron takes the network for a routed one.
+        api.delete_subnet(subnet)
+        subnet = api.create_subnet(
+            network_id=made.id, cidr='10.5.0.0/24', ip_version=4,
+            enable_dhcp=False, segment_id=segment.id,
+            project_id=neutron.PROJECT_ID)
+        self._refuse([f'Network {made.id} is a routed one'], subnet)
+
+    def _vlan(self, with_ovn):
+        """OVN refuses it, distributors do not."""
+        made, subnet = self.front.add_network(
+            '10.6.0.0/24', provider_network_type='vlan',
+            provider_physical_network='physical',
+            provider_segmentation_id=100)
+        self._add_router(subnet)
+        self._refuse([f'Network {made.id} is of type vlan', 'type geneve'],
+                     subnet, with_ovn)
+        self._make(subnet)
+        _, subnet = self.front.add_network('10.7.0.0/24')
+        self._add_router(subnet)
+        self._make(subnet, with_ovn)
 
 
 class TestNotSetUp(ProviderTestCase):
