@@ -326,6 +326,21 @@ class TestLook(distributors.DistributorTestCase):
         self.assertAllAnswered('network2')
         for cluster_id in self.clusters:
             self.assertEqual(2, len(self.get_names(cluster_id)))
+            self.grow_old(cluster_id)
+        # They come back, one a minute, until the work is shared.
+        moves = []
+        for _minute in range(5):
+            before = [self.get_answering(cluster_id)
+                      for cluster_id in self.clusters]
+            self.now += 61
+            self.watch.run_once()
+            self.assertAllAnswered('network1', 'network2', 'network3')
+            moves.append(sum(
+                one != self.get_answering(cluster_id)
+                for one, cluster_id in zip(before, self.clusters)))
+        self.assertEqual([1, 1, 0, 0, 0], moves)
+        shares = [self.answering().count(name) for name in self.fakes]
+        self.assertLessEqual(max(shares) - min(shares), 1, shares)
 
     def test_one_dies_while_neutron_takes_its_time(self):
         """Another one answers before Neutron is asked anything."""
