@@ -23,6 +23,7 @@ from tests.functional.distributor import fabric
 from tests.functional.distributor import raw
 
 VIP_ID = '11111111-1111-4111-8111-111111111111'
+OTHER_ID = '22222222-2222-4222-8222-222222222222'
 
 
 class FabricTestCase(base.BaseTestCase):
@@ -409,6 +410,68 @@ class TestConnections(FabricTestCase):
         self.node.ofctl('del-flows', vip.bridge, f'table={sharing.PINS}')
         self.assertEqual([], look()['full_vips'])
         # No more than there is room for until somebody looks again.
+        for _ in range(100):
+            if self.clients.open(1)[0].member == c.name:
+                break
+        else:
+            self.fail('The new member gets no connections.')
+
+    def test_bound_of_the_node(self):
+        """All VIPs together have no room for more pins, and lose nothing."""
+        a, b, c = [self.make_member(n) for n in range(3)]
+        vip = self.make_vip([a, b])
+        others = [self.make_host(f'o{n}', 10 + n, tag=2) for n in range(3)]
+        other = fabric.Vip(OTHER_ID, self.node, tag=2)
+        for slot, host in enumerate(others):
+            self.servers.serve(host)
+            if slot < 2:
+                other.set(host, doc.ACTIVE, slot)
+        other.apply()
+        clients = self.useFixture(fabric.Clients(
+            self.make_host('client2', 100, tag=2)))
+        clients.open(30)
+        self.open(20, a, b)
+        for one, host in ((vip, c), (other, others[2])):
+            one.set(host, doc.ACTIVE, 2)
+            one.apply()
+        # At the bound each VIP needs some flows more.
+        most = 2 * self.node.distributor.measure_load()['flows']
+        self.node.distributor = self.node.make_distributor(max_flows=most)
+        look = self.node.distributor.measure_load
+        for one in (vip, other):
+            one.apply()
+        self.assertEqual((most, False), (look()['max_flows'], look()['full']))
+        for _ in range(most):
+            if look()['full']:
+                break
+            self.clients.open(1)
+        self.assertTrue(look()['full'])
+
+        def count():
+            return [self.node.distributor._ofctl.count(
+                one.bridge, openflow.Match(table))[0]
+                for one in (vip, other) for table in sharing.LEARNED]
+
+        before = count()
+        # Each goes by the list of before as long as that is good.
+        self.open(40, a, b)
+        clients.open(40)
+        tap = self.useFixture(raw.Tap(self.client))
+        for number in range(300):
+            tap.send(raw.ethernet(
+                self.client.mac, vip.get_mac(self.node), 0x800, raw.ipv4(
+                    '10.0.0.200', fabric.VIP, 6, raw.tcp(
+                        2000 + number, fabric.PORT, 0x10))))
+        self.check()
+        self.assertEqual([], clients.find_broken())
+        for then, now in zip(before, count(), strict=True):
+            self.assertLessEqual(now, then)
+        # It ends when they do.
+        for one, of_one in ((vip, self.clients), (other, clients)):
+            of_one.close(*of_one.connections)
+            for table in sharing.LEARNED:
+                self.node.ofctl('del-flows', one.bridge, f'table={table}')
+        self.assertFalse(look()['full'])
         for _ in range(100):
             if self.clients.open(1)[0].member == c.name:
                 break
