@@ -302,6 +302,59 @@ class TestLooks(base.BaseTestCase):
             shown['pxname'], shown['stot'], shown['ereq']))
         print(f'told after {seconds} s, back after {back} s')
 
+    def test_starved(self):
+        """Haproxies that get a tenth of the time, under traffic, are UP."""
+        served = [self.serve_by_haproxy(3 + number) for number in range(3)]
+        self.put(ports=[fabric.PORT], peers=[
+            {'id': self.get_id(3 + number), 'address': host.address,
+             'port': 1025} for number, (host, _) in enumerate(served)])
+        everybody = {slot: UP for slot in range(6)}
+        waiting.wait_for(lambda: self.get() == everybody, 'all UP')
+        client = self.make_host('client', 20)
+        stop = threading.Event()
+        looks = self.note_looks()
+        for work, whom in (
+                (self.starve, [haproxy.pid for _, haproxy in served]),
+                (self.ask, client)):
+            thread = threading.Thread(target=work, args=(stop, whom))
+            thread.start()
+            self.addCleanup(thread.join)
+        self.addCleanup(stop.set)
+        # One a second.
+        waiting.wait_for(lambda: min(
+            [member for _, member in looks].count(self.get_id(slot))
+            for slot in range(3, 6)) >= 30, 'looks at the starved ones')
+        self.assertEqual(everybody, self.get())
+        self.assertNotIn(DOWN, {one[2] for one in self.listener.heard})
+        for host, _ in served:
+            shown = next(csv.DictReader(self.ask_haproxy(
+                host, 'show stat')[2:].splitlines()))
+            self.assertGreater(int(shown['stot']), 0)
+
+    @staticmethod
+    def starve(stop, pids):
+        """Have processes run for a tenth of the time."""
+        while not stop.is_set():
+            for action, seconds in ((signal.SIGSTOP, 0.27),
+                                    (signal.SIGCONT, 0.03)):
+                for pid in pids:
+                    os.kill(pid, action)
+                time.sleep(seconds)
+
+    @staticmethod
+    def ask(stop, client):
+        """Send requests, more at a time than a listener admits."""
+        while not stop.is_set():
+            with contextlib.ExitStack() as stack:
+                for _ in range(12):
+                    one = stack.enter_context(
+                        client.socket(socket.AF_INET, socket.SOCK_STREAM))
+                    one.settimeout(1)
+                    with contextlib.suppress(OSError):
+                        one.connect((fabric.VIP, fabric.PORT))
+                        one.send(b'GET / HTTP/1.0\r\n\r\n')
+                time.sleep(0.1)
+
     def follow(self):
         """Have the data plane do what is due, as the restorer does."""
         due = self.distributor.vips.list_due()
