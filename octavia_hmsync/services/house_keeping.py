@@ -16,7 +16,6 @@ from octavia_hmsync.db import api
 from octavia_hmsync.image import figures
 from octavia_hmsync.image import replacer
 from octavia_hmsync.image.rollout import keeper as rollout_keeper
-from octavia_hmsync.image import survey
 from octavia_hmsync.metrics import export
 from octavia_hmsync.metrics import instruments
 from octavia_hmsync.metrics import probes
@@ -88,9 +87,9 @@ class HouseKeepingExtension:
                     conf, self._engine).run_once, interval, self._engine))
         if conf.hmsync.house_keeping_metrics_address.strip():
             self._threads.append(periodic.PeriodicThread(
-                'image survey', survey.Survey(
+                'image survey', figures.Survey(
                     conf, self._engine, self._measure).run_once,
-                survey.INTERVAL, self._engine))
+                figures.INTERVAL, self._engine))
         self._delegate = None
         if conf.task_flow.jobboard_enabled:
             self._delegate = delegate.Delegate(conf, self._engine)

@@ -9,7 +9,7 @@ from octavia_hmsync.db import lookup
 from octavia_hmsync.db import models
 from octavia_hmsync.db import schema
 from octavia_hmsync.db import types
-from octavia_hmsync.services import purge
+from octavia_hmsync.services.cli import purge
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from tests.db_cases import base
@@ -109,11 +109,11 @@ class PurgeCases(base.BareDatabaseTestCase):
         self.assertEqual(['octavia-health-manager on hm1'], self.alive())
 
     def test_clusters(self):
-        self.assertEqual(0, purge.count_clusters(self.engine))
+        self.assertEqual(0, purge.count(self.engine, models.Cluster))
         schema.upgrade(self.engine)
-        self.assertEqual(0, purge.count_clusters(self.engine))
+        self.assertEqual(0, purge.count(self.engine, models.Cluster))
         cluster_repo.add(self.engine, cluster_calls.new())
-        self.assertEqual(1, purge.count_clusters(self.engine))
+        self.assertEqual(1, purge.count(self.engine, models.Cluster))
 
 
 class LookupCases(base.BareDatabaseTestCase):

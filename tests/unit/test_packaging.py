@@ -50,8 +50,8 @@ LAYERS = {
     'image': (
         ('cli', 'replacer'),
         ('recovery', 'replace', 'rollout'),
-        ('preflight', 'survey'),
-        ('figures', 'inventory', 'whereabouts'),
+        ('figures', 'preflight'),
+        ('inventory', 'whereabouts'),
         ('causes',),
         ('outdated',),
         ('clone', 'db', 'payloads', 'phases', 'target'),

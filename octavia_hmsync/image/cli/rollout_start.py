@@ -21,7 +21,6 @@ from octavia_hmsync.image.cli import selection
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import estimate
-from octavia_hmsync.image.rollout import waves
 from octavia_hmsync.image import target
 from octavia_hmsync.sync.cli import load_balancers
 
@@ -96,7 +95,7 @@ class Starter(base.DatabaseMixin, base.Lister):
         changes.check_that_somebody_is_up(engine, conf.hmsync.offline_after)
         fleet = reading.read_fleet(conf, engine, targets, settings,
                                    timeutils.utcnow(), undo_of)
-        found = waves.get_waves(
+        found = estimate.get_waves(
             settings, [c for c in fleet.candidates if not c.blocked_by])
         self._tell_left_out(fleet, targets)
         left_out = len(fleet.excluded) + sum(

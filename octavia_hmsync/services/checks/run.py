@@ -18,7 +18,6 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.replace import known_octavia
-from octavia_hmsync.services.checks import agents
 from octavia_hmsync.services.checks import clusters
 from octavia_hmsync.services.checks import config
 from octavia_hmsync.services.checks import controllers
@@ -137,7 +136,7 @@ CHECKS = (
     ('Clocks', controllers.check_clocks, _ROWS),
     ('Heartbeat key', controllers.check_key, (*_ROWS, SWITCHED_ON)),
     ('Amphora certificates', controllers.check_certificates, _ROWS),
-    ('Amphora agents', agents.check_agents, _ROWS),
+    ('Amphora agents', controllers.check_agents, _ROWS),
     ('Amphora images', controllers.check_images, _ROWS),
     ('Replacements', check_replacements, ()),
     ('Clusters', clusters.check_clusters, (OPTIONS, *_ROWS)),

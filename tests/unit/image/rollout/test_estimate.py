@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from octavia_hmsync.conf import windows
 from octavia_hmsync.image.rollout import estimate
 from octavia_hmsync.image.rollout import limits
-from octavia_hmsync.image.rollout import waves
 from tests.unit import base
 from tests.unit.image.rollout import test_rules
 
@@ -19,8 +18,8 @@ MINUTE = datetime.timedelta(minutes=1)
 
 def get_end(number=9, seconds=0, at_once=99, **settings):
     settings = test_rules.change(**settings)
-    found = waves.get_waves(settings, [test_rules.candidate(n)
-                                       for n in range(number)])
+    found = estimate.get_waves(
+        settings, [test_rules.candidate(n) for n in range(number)])
     return estimate.get_end(settings, found, NOW, seconds, at_once)
 
 

@@ -13,9 +13,9 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import aftermath as aftermath_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.image.rollout import estimate
 from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.image.rollout import rules
-from octavia_hmsync.image.rollout import waves
 from tests.unit import base
 
 # A Monday.
@@ -428,7 +428,7 @@ class TestWaves(_Case):
 
     def waves(self, settings, fleet):
         return [(is_canary, [c.load_balancer_id for c in wave])
-                for is_canary, wave in waves.get_waves(settings, fleet)]
+                for is_canary, wave in estimate.get_waves(settings, fleet)]
 
     def test_none(self):
         self.assertEqual([], self.waves(SETTINGS, []))
@@ -454,7 +454,7 @@ class TestWaves(_Case):
         fleet = [candidate(n, zone, topology=topology, flavor_id=flavor)
                  for n, (topology, flavor, zone) in enumerate(fleet)]
         rows = []
-        for is_canary, wave in waves.get_waves(settings, fleet):
+        for is_canary, wave in estimate.get_waves(settings, fleet):
             chosen = rules.decide(limits.Situation(
                 settings, NOW, fleet, rows)).chosen
             self.assertEqual([(c, is_canary) for c in wave], list(chosen))
@@ -479,7 +479,7 @@ class TestSpeed(_Case):
         for _ in range(3):
             begun = time.thread_time()
             self.assertEqual(14, len(self.chosen(settings, fleet, done)))
-            waves.get_waves(settings, fleet)
+            estimate.get_waves(settings, fleet)
             times.append(time.thread_time() - begun)
         return min(times)
 

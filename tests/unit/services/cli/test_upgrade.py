@@ -21,8 +21,8 @@ from octavia_hmsync.cluster.distribution.ovs import distributors
 from octavia_hmsync.cluster.distribution.ovs import floating_ips
 from octavia_hmsync.db import models
 from octavia_hmsync import exceptions
-from octavia_hmsync.services.checks import agents
 from octavia_hmsync.services.checks import clusters
+from octavia_hmsync.services.checks import controllers
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import claim as claim_repo
 from octavia_hmsync.sync.db import generation as generation_repo
@@ -61,7 +61,7 @@ class CheckTestCase(base.CommandTestCase):
         super().setUp()
         self.register()
         keeper_repo.touch(self.engine, 'keeper1', ())
-        self.patch(agents, '_ask', self.answer)
+        self.patch(controllers, '_ask', self.answer)
 
     async def answer(self, conf, amphorae):
         """Answer like healthy agents; others try real ones."""

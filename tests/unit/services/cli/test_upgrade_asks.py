@@ -8,7 +8,7 @@ import threading
 from oslo_utils import fixture
 
 from octavia_hmsync.network.db import network as network_repo
-from octavia_hmsync.services.checks import agents
+from octavia_hmsync.services.checks import controllers
 from octavia_hmsync.services.checks import result
 from octavia_hmsync.services.checks import run
 from tests.cloud import ailing
@@ -17,7 +17,7 @@ from tests.cloud import network
 from tests.unit.services.cli import test_upgrade
 
 AGENTS = 'Amphora agents'
-ASK = agents._ask
+ASK = controllers._ask
 
 
 class TestAgents(test_upgrade.CheckTestCase):
@@ -25,7 +25,7 @@ class TestAgents(test_upgrade.CheckTestCase):
     def setUp(self):
         super().setUp()
         self.port = network.free_port()
-        self.patch(agents, '_ask', ASK)
+        self.patch(controllers, '_ask', ASK)
 
     def add_agent(self, ailment=ailing.HEALTHY):
         amphora_id = self.records.add_amphora('127.0.1.1')

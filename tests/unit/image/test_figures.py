@@ -8,7 +8,7 @@ import fixtures
 
 from octavia_hmsync import compat
 from octavia_hmsync.image.db import exclusion as exclusion_repo
-from octavia_hmsync.image import survey
+from octavia_hmsync.image import figures
 from octavia_hmsync.metrics import instruments
 from tests.cloud import records
 from tests.db_cases import base
@@ -29,7 +29,7 @@ class TestSurvey(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.conf = self.make_conf(
             controller_worker={'amp_image_tag': 'amphora'})
         self.measure = instruments.HouseKeepingInstruments()
-        self.subject = survey.Survey(self.conf, self.engine, self.measure)
+        self.subject = figures.Survey(self.conf, self.engine, self.measure)
 
     def add(self, *images, **values):
         topology = 'SINGLE' if len(images) < 2 else 'ACTIVE_STANDBY'
