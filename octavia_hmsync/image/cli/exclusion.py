@@ -6,7 +6,7 @@ import uuid
 
 from octavia_hmsync.cli import base
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.cli import selectors
+from octavia_hmsync.image.cli import selection
 from octavia_hmsync.image.db import exclusion as exclusion_repo
 from octavia_hmsync.sync.cli import load_balancers
 
@@ -14,9 +14,9 @@ _KINDS = {kind.lower().replace('_', '-'): kind
           for kind in exclusion_repo.KINDS}
 _LONGEST = 255
 # Any tag will do: it may be given to load balancers later.
-_FINDERS = {exclusion_repo.PROJECT: selectors.find_project,
-            exclusion_repo.FLAVOR: selectors.find_flavor,
-            exclusion_repo.ZONE: selectors.find_zone}
+_FINDERS = {exclusion_repo.PROJECT: selection.find_project,
+            exclusion_repo.FLAVOR: selection.find_flavor,
+            exclusion_repo.ZONE: selection.find_zone}
 
 
 class _ExclusionCommand(base.Change):

@@ -6,7 +6,7 @@ from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.cli import selectors
+from octavia_hmsync.image.cli import selection
 from octavia_hmsync.image.db import inventory as inventory_repo
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import outdated
@@ -76,10 +76,10 @@ class ListImages(base.DatabaseMixin, base.Lister):
         known = inventory.Inventory(conf, engine)
         wanted = {'topology': parsed_args.topology}
         for name, value, find in (
-                ('flavor', parsed_args.flavor, selectors.find_flavor),
-                ('project_id', parsed_args.project, selectors.find_project),
+                ('flavor', parsed_args.flavor, selection.find_flavor),
+                ('project_id', parsed_args.project, selection.find_project),
                 ('availability_zone', parsed_args.availability_zone,
-                 selectors.find_zone),
+                 selection.find_zone),
                 ('tag', parsed_args.tag, _find_tag)):
             if value is not None:
                 wanted[name] = find(conf, engine, value)[0]

@@ -10,7 +10,7 @@ from cliff import command
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import progress
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.cli import changes
+from octavia_hmsync.image.cli import replacement as replacement_commands
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image import inventory
@@ -75,9 +75,10 @@ class Replace(base.DatabaseMixin, command.Command):
         if found is not None:
             whose = (f' by rollout {found.rollout_id}' if found.rollout_id
                      else '')
+            progress = replacement_commands.describe(found)
             self._say(f'Load balancer {load_balancer.id} is being replaced '
-                      f'already{whose}, and is at {changes.describe(found)}: '
-                      f'replacement {found.id}.')
+                      f'already{whose}, and is at {progress}: replacement '
+                      f'{found.id}.')
             if parsed_args.wait and not parsed_args.dry_run:
                 self._wait(engine, found.id, parsed_args, max_age)
             return
@@ -91,7 +92,7 @@ class Replace(base.DatabaseMixin, command.Command):
         for warning in _check_preflight(
                 conf, engine, load_balancer, targets, parsed_args.mode):
             self.app.stderr.write(f'{warning}\n')
-        changes.check_that_somebody_is_up(engine, max_age)
+        replacement_commands.check_that_somebody_is_up(engine, max_age)
         if parsed_args.dry_run:
             self._tell(load_balancer, image_id, parsed_args)
             return
@@ -161,19 +162,20 @@ class Replace(base.DatabaseMixin, command.Command):
                 'The replacement is not in the database any more: see '
                 '"octavia-hmsync image list".')
         known = {f'Load balancer {replacement.load_balancer_id}':
-                 changes.describe(replacement)}
+                 replacement_commands.describe(replacement)}
         if not keepers and replacement.state in replace_repo.OPEN_STATES:
-            known[changes.describe_nobody(max_age)] = ''
+            known[replacement_commands.describe_nobody(max_age)] = ''
         watch.show([], known)
         if replacement.state in replace_repo.OPEN_STATES:
             return False
         if replacement.state == replace_repo.DONE:
             return True
+        state = replacement_commands.join(replacement.state,
+                                          replacement.reason)
         raise exceptions.NotPossible(
             f'Replacement {replacement.id} of load balancer '
-            f'{replacement.load_balancer_id} is '
-            f'{changes.join(replacement.state, replacement.reason)}: see '
-            f'the log of octavia-housekeeping, and "octavia-hmsync image '
+            f'{replacement.load_balancer_id} is {state}: see the '
+            f'log of octavia-housekeeping, and "octavia-hmsync image '
             f'check {replacement.load_balancer_id}".')
 
 

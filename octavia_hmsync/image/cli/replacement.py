@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""octavia-hmsync image replacement."""
+"""octavia-hmsync image replacement, and what commands say of replacements."""
 
 from octavia_hmsync.cli import base
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.cli import changes
 from octavia_hmsync.image.db import cancel as cancel_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.sync.cli import load_balancers
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
 
 # The effect of "cancel", by state.
 _TEXTS = {
@@ -117,7 +117,7 @@ class CancelReplacement(base.Change):
             return (found is None or
                     found.state not in replace_repo.OPEN_STATES,
                     {f'Replacement {replacement_id}': found and
-                     changes.describe(found)})
+                     describe(found)})
 
         self.wait(parsed_args, look, f'Replacement {replacement_id} goes on: '
                   f'see "octavia-hmsync image replacement list".')
@@ -137,3 +137,34 @@ def _get_last(engine, name):
             f'replacement list".')
     return next((r for r in last if r.state in replace_repo.OPEN_STATES),
                 last[0])
+
+
+def describe(replacement):
+    """Return the progress of a replacement, in one line."""
+    state = replacement.state
+    if state == replace_repo.RUNNING and replacement.phase:
+        state = replacement.phase
+        if replacement.new_amphora_id:
+            state = (f'{state}, amphora {replacement.new_amphora_id} for '
+                     f'{replacement.old_amphora_id}')
+    return join(state, replacement.reason)
+
+
+def join(state, reason):
+    """Put a state and its reason, if any, in one line."""
+    return f'{state} ({reason})' if reason else state
+
+
+def check_that_somebody_is_up(engine, max_age):
+    """Raise NotPossible if no housekeeper is up to replace amphorae."""
+    if not keeper_repo.get_up(engine, max_age):
+        raise exceptions.NotPossible(
+            f'No octavia-housekeeping has given a sign of life for {max_age} '
+            f's, so that no amphora would be replaced: start one, or see its '
+            f'log, and run the command again.')
+
+
+def describe_nobody(max_age):
+    """Report in one line that no housekeeper is there to replace amphorae."""
+    return (f'No octavia-housekeeping has given a sign of life for {max_age} '
+            f's: no amphora is replaced.')

@@ -14,7 +14,7 @@ from octavia_hmsync.cli import progress
 from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.conf import windows
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.cli import changes
+from octavia_hmsync.image.cli import replacement as replacement_commands
 from octavia_hmsync.image.cli import rollout as rollout_commands
 from octavia_hmsync.image.cli import rollout_watch
 from octavia_hmsync.image.cli import selection
@@ -92,7 +92,8 @@ class Starter(base.DatabaseMixin, base.Lister):
 
         if parsed_args.timeout and not parsed_args.wait:
             self.parser.error('argument --timeout: needs --wait')
-        changes.check_that_somebody_is_up(engine, conf.hmsync.offline_after)
+        replacement_commands.check_that_somebody_is_up(
+            engine, conf.hmsync.offline_after)
         fleet = reading.read_fleet(conf, engine, targets, settings,
                                    timeutils.utcnow(), undo_of)
         found = estimate.get_waves(

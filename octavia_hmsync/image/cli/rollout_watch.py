@@ -10,7 +10,7 @@ from cliff import command
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import progress
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.cli import changes
+from octavia_hmsync.image.cli import replacement as replacement_commands
 from octavia_hmsync.image.cli import rollout as rollout_commands
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
@@ -87,14 +87,14 @@ def follow(app, conf, engine, rollout_id, interval, timeout, stream=None):
 def _show(watch, seen, names, max_age):
     """Show what is seen; returns whether it is done."""
     rollout = seen.rollout
-    known = {f'Rollout {rollout.id}': changes.join(rollout.state,
-                                                   rollout.reason)}
+    known = {f'Rollout {rollout.id}': replacement_commands.join(
+        rollout.state, rollout.reason)}
     # The last one of each load balancer counts.
     last = {r.load_balancer_id: r for r in seen.rows}.values()
     for states in ((replace_repo.RUNNING,), _PROBLEMS):
         found = [r for r in last if r.state in states]
         for r in found[:progress.NAMED]:
-            known[names.label(r.load_balancer_id)] = changes.join(
+            known[names.label(r.load_balancer_id)] = replacement_commands.join(
                 r.phase if r.state == replace_repo.RUNNING and r.phase
                 else r.state, r.reason)
         if len(found) > progress.NAMED:
@@ -106,7 +106,7 @@ def _show(watch, seen, names, max_age):
         known['Nothing begins now'] = seen.waits_for
     is_active = rollout.state in rollout_repo.ACTIVE_STATES
     if is_active and not seen.keepers:
-        known[changes.describe_nobody(max_age)] = ''
+        known[replacement_commands.describe_nobody(max_age)] = ''
     if seen.problem:
         known[f'How many are left is not known: {seen.problem}'] = ''
     watch.show([_make_bar(seen)], known)

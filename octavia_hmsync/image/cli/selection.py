@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Options that say which load balancers a rollout is for, and why."""
+"""Which load balancers an operator names, by options and values.
+
+A name that nothing has selects no load balancer: who mistypes it would believe
+that it does. So each is resolved, or refused.
+"""
 
 import datetime
 
 from oslo_utils import timeutils
+from oslo_utils import uuidutils
 
 from octavia_hmsync.cli import base
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.cli import selectors
+from octavia_hmsync.image.db import exclusion as exclusion_repo
+from octavia_hmsync.image.db import inventory as inventory_repo
 from octavia_hmsync.sync.cli import load_balancers
 
 _DAY = 86400
@@ -57,7 +63,7 @@ def read_only(conf, engine, parsed_args):
 
     project, ids = parsed_args.project, parsed_args.loadbalancer
     if project is not None:
-        project = selectors.find_project(conf, engine, project)[0]
+        project = find_project(conf, engine, project)[0]
     return causes.Only(project, parsed_args.tag, ids and tuple(sorted({
         load_balancers.find(engine, each) for each in ids}))).to_text()
 
@@ -74,7 +80,7 @@ def read_cause(conf, engine, parsed_args):
         return causes.Cause(causes.Kind.NETWORK, _find_network(
             conf, parsed_args.from_network))
     if parsed_args.flavor is not None:
-        return causes.Cause(causes.Kind.FLAVOR, selectors.find_flavor(
+        return causes.Cause(causes.Kind.FLAVOR, find_flavor(
             conf, engine, parsed_args.flavor)[0])
     if parsed_args.certificate_ends_within is not None:
         seconds = parsed_args.certificate_ends_within * _DAY
@@ -100,3 +106,54 @@ def _find_network(conf, name):
         raise exceptions.NotPossible(
             f'There is no network {name}: see "openstack network list".')
     return found.id
+
+
+def find_flavor(_conf, engine, value):
+    """Return (id, name) of a flavor of Octavia's, or raise NotPossible."""
+    found = [(row.id, row.name)
+             for row in inventory_repo.get_flavors(engine)
+             if value in (row.id, row.name)]
+    if not found:
+        raise exceptions.NotPossible(
+            f'There is no flavor {value}: see "openstack loadbalancer flavor '
+            f'list".')
+    # An id counts before a name that looks like one.
+    return next((each for each in found if each[0] == value), found[0])
+
+
+def find_zone(_conf, engine, value):
+    """Return (name, None) of an availability zone, as find_flavor()."""
+    if value not in {row.name for row in inventory_repo.get_zones(engine)}:
+        raise exceptions.NotPossible(
+            f'There is no availability zone {value} of Octavia: see '
+            f'"openstack loadbalancer availabilityzone list".')
+    return value, None
+
+
+def find_project(conf, engine, value):
+    """Find a project, as find_flavor().
+
+    Keystone is asked unless a load balancer has it.
+
+    :returns: (its id, its name or None if Keystone was not asked).
+    :raises CloudUnavailable: if Keystone does not answer.
+    :raises CloudRefused: if it does not tell, or several have this name.
+    """
+    # Imported late: it imports much, which takes a moment.
+    from octavia_hmsync import cloud
+
+    if exclusion_repo.count(engine, exclusion_repo.PROJECT, value):
+        return value, None
+    keystone = cloud.Service('Keystone', '[service_auth] auth_url',
+                             'service_auth')
+    try:
+        with cloud.reported(conf, f'find the project {value}', keystone):
+            found = cloud.connect(conf).identity.find_project(value)
+    except (exceptions.CloudUnavailable, exceptions.CloudRefused):
+        if uuidutils.is_uuid_like(value):
+            return value, None
+        raise
+    if found is None:
+        raise exceptions.NotPossible(
+            f'There is no project {value}: see "openstack project list".')
+    return found.id, found.name

@@ -10,7 +10,6 @@ from oslo_log import log as logging
 from octavia_hmsync.amphora import listeners
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.replace import haproxies
 from octavia_hmsync.image.replace import proof
 from octavia_hmsync.image.replace import testimony
 from octavia_hmsync.image.replace import work as work_
@@ -27,6 +26,46 @@ _SHORTEST = 5
 # The records of one health manager may become visible after later records
 # of another one.
 _LAG = datetime.timedelta(seconds=5)
+
+
+class Haproxies:
+    """Counts how often a running haproxy was found not to run.
+
+    No request to an agent tells the age of haproxy, and its list of listeners
+    comes from the configuration. So this asks often whether haproxy runs at
+    all: a haproxy that is restarted does not run in between.
+    """
+
+    def __init__(self, work):
+        self._work = work
+        self._runs: dict[str, bool] = {}
+        self._breaks: dict[str, int] = {}
+
+    def find_gone(self, evidence, amphora_ids):
+        """Ask some agents, each once; return problems in words."""
+        if not proof.needs_haproxy(evidence):
+            return []
+        gone = []
+        for amphora_id in amphora_ids:
+            amphora = evidence.amphorae.get(amphora_id)
+            if amphora is None:
+                continue
+            try:
+                runs = self._work.agent_of(amphora).count_haproxies() > 0
+            except work_.AGENT_ERRORS as e:
+                # The full check, which follows soon, reports that.
+                LOG.debug('%s', e)
+                continue
+            if not runs:
+                gone.append(f'haproxy of amphora {amphora_id} does not run')
+                if self._runs.get(amphora_id):
+                    self._breaks[amphora_id] = self.count(amphora_id) + 1
+            self._runs[amphora_id] = runs
+        return gone
+
+    def count(self, amphora_id):
+        """Return how often haproxy of an amphora has ended."""
+        return self._breaks.get(amphora_id, 0)
 
 
 class Prover:
@@ -52,7 +91,7 @@ class Prover:
         self._are_members_all = False
         self._bad: set[str] = set()
         self._known_untold: set[str] = set()
-        self._haproxies = haproxies.Haproxies(work)
+        self._haproxies = Haproxies(work)
         self.is_alone = False
 
     def remember(self):
@@ -67,7 +106,7 @@ class Prover:
         self._members = evidence.members
         self._since = evidence.now
         self._testimony = testimony.Testimony()
-        self._haproxies = haproxies.Haproxies(self._work)
+        self._haproxies = Haproxies(self._work)
         if not evidence.down_after:
             # The load balancer has no health monitors.
             return
