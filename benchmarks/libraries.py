@@ -30,7 +30,7 @@ import sqlalchemy as sa
 from benchmarks import plug
 from benchmarks import report
 from octavia_hmsync.db import schema
-from octavia_hmsync.metrics import exporter
+from octavia_hmsync.metrics import export
 from octavia_hmsync.metrics import probes
 from octavia_hmsync.network.db import network as network_repo
 from octavia_hmsync import periodic
@@ -46,7 +46,7 @@ from tests.cloud import process
 EXPORTER_COLUMNS = ['server', 'silent', 'threads', 'after_12_s']
 
 
-def run_exporter(silent=200, wait=exporter.PATIENCE + 2):
+def run_exporter(silent=200, wait=export.PATIENCE + 2):
     """Count the threads that clients cost who never ask.
 
     :returns: a list of dicts with the EXPORTER_COLUMNS.
@@ -57,7 +57,7 @@ def run_exporter(silent=200, wait=exporter.PATIENCE + 2):
 
 @contextlib.contextmanager
 def _serve(port):
-    server = exporter.Exporter(
+    server = export.Exporter(
         'benchmark', f'127.0.0.1:{port}', probes.Probes(list, list),
         prometheus_client.CollectorRegistry())
     server.start()

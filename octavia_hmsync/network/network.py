@@ -11,7 +11,6 @@ from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 from octavia_hmsync.network import changes as network_changes
 from octavia_hmsync.network.db import network as network_repo
-from octavia_hmsync.network import lock as network_lock
 from octavia_hmsync.network import marks
 from octavia_hmsync.network import parts
 from octavia_hmsync.network import security_groups as groups
@@ -103,10 +102,10 @@ def ensure(conf, engine, connection, adopt=False, dry_run=False):
         return Ensurance(conf, connection, network_repo.get_row(engine, name),
                          network_changes.Changes(conf, dry_run=True),
                          adopt).run()
-    with network_lock.hold(conf, engine) as held:
+    with network_changes.hold(conf, engine) as held:
         changes = network_changes.Changes(
             conf, before=held.look,
-            before_undo=functools.partial(network_lock.look_to_undo, held))
+            before_undo=functools.partial(network_changes.look_to_undo, held))
         try:
             result = _ensure_against_others(
                 conf, connection, network_repo.get_row(engine, name),

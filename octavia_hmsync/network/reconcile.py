@@ -19,7 +19,6 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.network import changes as network_changes
 from octavia_hmsync.network.db import network as network_repo
 from octavia_hmsync.network.db import port as port_repo
-from octavia_hmsync.network import lock as network_lock
 from octavia_hmsync.network import network
 from octavia_hmsync.network import parts
 from octavia_hmsync.network import port as node_port
@@ -170,7 +169,7 @@ class Reconciler:
         :raises CloudUnavailable: if it does not answer.
         """
         options = self._conf[network_conf.GROUP]
-        claims = network_lock.make_claims(self._conf, self._engine)
+        claims = network_changes.make_claims(self._conf, self._engine)
         owner = claims.make_owner()
         if not network_repo.claim_unreconciled(
                 self._engine, options.network_name, owner, claims.expiry,

@@ -13,13 +13,12 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.network import changes as network_changes
 from octavia_hmsync.network.db import network as network_repo
 from octavia_hmsync.network.db import port as port_repo
-from octavia_hmsync.network import lock as network_lock
 from octavia_hmsync.network import marks
 from octavia_hmsync.network import network
 from octavia_hmsync.network import parts
 from octavia_hmsync.network import port as node_port
 from octavia_hmsync.network import port_keeper
-from octavia_hmsync.network import port_users
+from octavia_hmsync.network import port_retention
 
 DELETED = 'deleted'
 RELEASED = 'released'
@@ -58,7 +57,7 @@ def delete(conf, engine, connection, dry_run=False):
     if dry_run:
         return _Removal(conf, engine, connection, row,
                         network_changes.Changes(conf, dry_run=True)).run()
-    with network_lock.hold(conf, engine) as held:
+    with network_changes.hold(conf, engine) as held:
         changes = network_changes.Changes(conf, before=held.look)
         try:
             removed = _Removal(conf, engine, connection,
@@ -120,7 +119,8 @@ class _Removal:
     def _remove_ports_of(self, host, found, ports, keeper):
         def find_users():
             return [user for port in found for user in
-                    port_users.describe_users(self._conf, self._engine, port)]
+                    port_retention.describe_users(
+                        self._conf, self._engine, port)]
 
         titles = {port.id: f'port {port.name} ({port.id})' for port in found}
         users = find_users()

@@ -14,12 +14,11 @@ from octavia_hmsync.metrics import export
 from octavia_hmsync.metrics import instruments
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync import periodic
+from octavia_hmsync.sync import figures
 from octavia_hmsync.sync.health_manager import address
-from octavia_hmsync.sync.health_manager import figures
 from octavia_hmsync.sync.health_manager import guard
 from octavia_hmsync.sync.health_manager import keepalive
 from octavia_hmsync.sync.health_manager import listener
-from octavia_hmsync.sync.health_manager import probes
 from octavia_hmsync.sync.health_manager import start
 
 LOG = logging.getLogger(__name__)
@@ -70,8 +69,8 @@ class HealthManagerExtension:
         self._export = export.Export(
             conf, self._engine, 'health_manager_metrics_address', measure,
             figures.HealthManager(conf, self._engine, start.ID).read,
-            self._threads, probes.make(
-                conf, probes.Processes(self._listener), self._keepalive,
+            self._threads, listener.make_probes(
+                conf, listener.Processes(self._listener), self._keepalive,
                 self._threads))
         self._watch = threading.Thread(
             target=self._watch_listener, name='hmsync-listener-watch',

@@ -13,7 +13,7 @@ from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.conf import network as network_conf
 from octavia_hmsync.db import api
-from octavia_hmsync.image import figures
+from octavia_hmsync.image import figures as image_figures
 from octavia_hmsync.image import replacer
 from octavia_hmsync.image.rollout import keeper as rollout_keeper
 from octavia_hmsync.metrics import export
@@ -24,7 +24,7 @@ from octavia_hmsync.network import reconcile
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync import periodic
 from octavia_hmsync.services import announcer
-from octavia_hmsync.sync import fleet
+from octavia_hmsync.sync import figures as sync_figures
 from octavia_hmsync.sync.house_keeping import adoption_watch
 from octavia_hmsync.sync.house_keeping import delegate
 from octavia_hmsync.sync.house_keeping import planner
@@ -87,9 +87,9 @@ class HouseKeepingExtension:
                     conf, self._engine).run_once, interval, self._engine))
         if conf.hmsync.house_keeping_metrics_address.strip():
             self._threads.append(periodic.PeriodicThread(
-                'image survey', figures.Survey(
+                'image survey', image_figures.Survey(
                     conf, self._engine, self._measure).run_once,
-                figures.INTERVAL, self._engine))
+                image_figures.INTERVAL, self._engine))
         self._delegate = None
         if conf.task_flow.jobboard_enabled:
             self._delegate = delegate.Delegate(conf, self._engine)
@@ -105,8 +105,8 @@ class HouseKeepingExtension:
                     polling, conf.hmsync.poll_interval)))
 
     def _make_reader(self):
-        readers = (fleet.Fleet(self._conf, self._engine).read,
-                   figures.Figures(self._engine).read,
+        readers = (sync_figures.Fleet(self._conf, self._engine).read,
+                   image_figures.Figures(self._engine).read,
                    cluster_figures.Figures(
                        self._engine, lambda: traffic.ask(
                            self._conf, self._engine)).read)

@@ -39,7 +39,6 @@ from octavia_hmsync.metrics import probes
 from octavia_hmsync.network import boot_options
 from octavia_hmsync.sync import controller_list
 from octavia_hmsync.sync.health_manager import listener
-from octavia_hmsync.sync.health_manager import probes as hm_probes
 from octavia_hmsync.sync.health_manager import start as hm_start
 
 LOG = logging.getLogger(__name__)
@@ -182,7 +181,7 @@ class Lifecycle:
             # Imported here, because a broken library may be why the plugin
             # is off.
             exporter = importlib.import_module(
-                'octavia_hmsync.metrics.exporter').Exporter(
+                'octavia_hmsync.metrics.export').Exporter(
                     option, self._conf.hmsync[option],
                     probes.Probes(self._make_fault_finder(), lambda: [
                         'octavia-hmsync is off in this process; its log says '
@@ -197,7 +196,7 @@ class Lifecycle:
         if self._service != 'health_manager':
             return list
         process, bind = listener.find_process(), self._conf.health_manager
-        return hm_probes.Processes(process and listener.Listener(
+        return listener.Processes(process and listener.Listener(
             process, bind.bind_ip, bind.bind_port)).find_faults
 
     def _start_live_values(self):

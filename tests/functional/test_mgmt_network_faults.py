@@ -11,8 +11,8 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 from octavia_hmsync import held
+from octavia_hmsync.network import changes
 from octavia_hmsync.network.db import network as network_repo
-from octavia_hmsync.network import lock
 from octavia_hmsync.network import network
 from octavia_hmsync.network import removal
 from tests.cloud import http_proxy
@@ -201,8 +201,8 @@ class TestAtOnce(mgmt_network.NetworkTestCase):
     def test_another_one_is_at_work(self):
         self.ensure()
         network_repo.claim(self.engine, self.name, 'controller9', 3600)
-        self.patch(lock, '_SHORTEST', 0)
-        self.patch(lock, '_REQUESTS', 0)
+        self.patch(changes, '_SHORTEST', 0)
+        self.patch(changes, '_REQUESTS', 0)
         for command in ('ensure', 'delete'):
             self.assertFails('controller9 works on the management',
                              'network', command)

@@ -19,7 +19,7 @@ from oslo_config import cfg
 import psutil
 import yaml
 
-from octavia_hmsync.metrics import exporter
+from octavia_hmsync.metrics import export
 from tests.cloud import waiting
 from tests.unit import examples
 
@@ -238,9 +238,9 @@ class TestManifests(examples.ExamplesTestCase):
                 _known, conf = self.environment(container)
                 self.assertEqual(f'192.0.2.7:{port["containerPort"]}',
                                  conf.hmsync[option], name)
-                for kind, path in (('startupProbe', exporter.ALIVE),
-                                   ('livenessProbe', exporter.ALIVE),
-                                   ('readinessProbe', exporter.READY)):
+                for kind, path in (('startupProbe', export.ALIVE),
+                                   ('livenessProbe', export.ALIVE),
+                                   ('readinessProbe', export.READY)):
                     self.assertEqual({'path': path, 'port': port['name']},
                                      container[kind]['httpGet'], name)
         self.assertEqual(3, found)

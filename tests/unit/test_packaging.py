@@ -43,7 +43,7 @@ LAYERS = {
     ),
     'sync': (
         ('cli', 'house_keeping'),
-        ('controller_list', 'fleet', 'health_manager', 'worker'),
+        ('controller_list', 'figures', 'health_manager', 'worker'),
         ('db', 'heartbeat_key', 'payloads'),
         ('rules',),
     ),

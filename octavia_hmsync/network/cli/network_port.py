@@ -255,7 +255,7 @@ class DeletePort(_PortCommand):
                      f'again.')
 
     def _check(self, conf, engine, host, force, ip_addresses):
-        from octavia_hmsync.network import port_users
+        from octavia_hmsync.network import port_retention
 
         if self.get_statuses(conf, engine).get(
                 host, mem.OFFLINE) != mem.OFFLINE:
@@ -264,12 +264,12 @@ class DeletePort(_PortCommand):
                 f'octavia-health-manager there first.')
         if force:
             return
-        if port_users.is_published(conf, engine, ip_addresses):
+        if port_retention.is_published(conf, engine, ip_addresses):
             raise exceptions.NotPossible(
                 f'The list of all amphorae has '
                 f'{addr.join_list(ip_addresses)}: run "octavia-hmsync health '
                 f'manager delete {host}" first, or wait for removal_delay.')
-        senders = port_users.get_senders(engine, ip_addresses)
+        senders = port_retention.get_senders(engine, ip_addresses)
         if senders:
             raise exceptions.NotPossible(
                 f'{base.count(len(senders), "amphora", "amphorae")} may send '

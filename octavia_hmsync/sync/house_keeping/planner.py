@@ -21,8 +21,8 @@ from octavia_hmsync.sync.db import left_address as left_repo
 from octavia_hmsync.sync.db import listening as listening_repo
 from octavia_hmsync.sync.db import uploader as uploader_repo
 from octavia_hmsync.sync import heartbeat_key
-from octavia_hmsync.sync.house_keeping import announcer
 from octavia_hmsync.sync import payloads
+from octavia_hmsync.sync.rules import member as mem
 from octavia_hmsync.sync.rules import plan
 from octavia_hmsync.sync.rules import plan_by_zone
 from octavia_hmsync.sync.rules import steadiness
@@ -39,6 +39,13 @@ _PURGE_INTERVAL = 600
 # Seconds for which the rows of what is gone are kept: with pods that get a new
 # host name at each start the tables would grow.
 _OFFLINE_RETENTION = 86400
+
+# UNKNOWN is missing: nothing is known that could be announced.
+_KINDS = {
+    mem.State.ALIVE: (mem.ONLINE, payloads.HealthManagerUp),
+    mem.State.DRAINING: (mem.DRAINING, payloads.HealthManagerDraining),
+    mem.State.DEAD: (mem.OFFLINE, payloads.HealthManagerDown),
+}
 
 
 class Planner:
@@ -71,7 +78,7 @@ class Planner:
         # Whether keepalives may carry times in the future.
         self._is_future = False
         self._notifier = notifier
-        self._announcer = announcer.Announcer(engine, notifier)
+        self._announcer = Announcer(engine, notifier)
 
     def run_once(self):
         """Publish a list if the membership needs it; True if published."""
@@ -215,3 +222,40 @@ class Planner:
         generation_repo.delete_old(self._engine, _KEEP_GENERATIONS)
         view_repo.delete_old(self._engine)
         self._purge_others()
+
+
+class Announcer:
+    """Notifies once of each health manager that comes, drains or goes.
+
+    A health manager that is killed cannot record its death, as others record
+    their news. So the housekeeper that records the new state notifies.
+
+    :param notifier: a notifications.outbox.Outbox. While it is off, nothing
+                     is recorded as announced either.
+    """
+
+    def __init__(self, engine, notifier):
+        self._engine = engine
+        self._notifier = notifier
+
+    def run_once(self, managers):
+        """Send what has not been announced yet."""
+        if not self._notifier.is_on:
+            return
+        for member in managers.members:
+            state = managers.state(member.address)
+            if state in _KINDS:
+                self._announce(member, *_KINDS[state])
+
+    def _announce(self, member, status, payload_class):
+        told = f'{status} {member.address}'
+        if told == member.announced or not hm_repo.set_announced(
+                self._engine, member.host, member.announced, told):
+            return
+        if member.announced is None and status == mem.OFFLINE:
+            # It was never announced as up.
+            return
+        before = (member.announced.split() if member.announced
+                  else (None, None))
+        self._notifier.send(payload_class(member.host, member.address,
+                                          *before))

@@ -9,7 +9,7 @@ from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import doubt as doubt_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
-from octavia_hmsync.sync.house_keeping import announcer
+from octavia_hmsync.sync.house_keeping import planner
 from octavia_hmsync.sync import payloads
 from octavia_hmsync.sync.rules import listening
 from octavia_hmsync.sync.rules import member as mem
@@ -28,7 +28,7 @@ class HealthManagerCases(base.DatabaseTestCase):
     def setUp(self):
         super().setUp()
         self.notifier = fakes.Notifier()
-        self.subject = announcer.Announcer(self.engine, self.notifier)
+        self.subject = planner.Announcer(self.engine, self.notifier)
 
     def register(self, ip='192.0.2.1', instance='a', host='hm1'):
         hm_repo.register(self.engine, host, ip, 5555, instance,
@@ -104,7 +104,7 @@ class HealthManagerCases(base.DatabaseTestCase):
     def test_while_it_is_off(self):
         """What is told to nobody is not recorded as told."""
         self.register()
-        off = announcer.Announcer(self.engine, fakes.Notifier(is_on=False))
+        off = planner.Announcer(self.engine, fakes.Notifier(is_on=False))
         self.assertEqual([], self.look(subject=off))
         self.assertEqual(1, len(self.look()))
 
@@ -112,7 +112,7 @@ class HealthManagerCases(base.DatabaseTestCase):
         for n in range(1, 6):
             self.register(f'192.0.2.{n}', host=f'hm{n}')
         listeners = self.get_listeners()
-        self.run_at_once([lambda: announcer.Announcer(
+        self.run_at_once([lambda: planner.Announcer(
             self.engine, self.notifier).run_once(listeners)
             for _ in range(4)])
         self.assertEqual([f'hm{n}' for n in range(1, 6)],
@@ -128,7 +128,7 @@ class HealthManagerCases(base.DatabaseTestCase):
         self.subject.run_once(old_view)
         self.assertEqual(payloads.HealthManagerDown,
                          type(self.notifier.take()[0]))
-        other = announcer.Announcer(self.engine, self.notifier)
+        other = planner.Announcer(self.engine, self.notifier)
         self.assertEqual(payloads.HealthManagerUp,
                          type(self.look(subject=other)[0]))
 

@@ -11,7 +11,7 @@ import urllib.request
 import fixtures
 import prometheus_client
 
-from octavia_hmsync.metrics import exporter
+from octavia_hmsync.metrics import export
 from octavia_hmsync.metrics import probes
 from tests.cloud import waiting
 from tests.unit import base
@@ -36,7 +36,7 @@ class TestExporter(base.TestCase):
             return sock.getsockname()[1]
 
     def make(self, address):
-        subject = exporter.Exporter(
+        subject = export.Exporter(
             OPTION, address, probes.Probes(lambda: self.faults,
                                            lambda: self.lacks), self.registry)
         self.addCleanup(subject.stop, 5)
@@ -126,7 +126,7 @@ class TestExporter(base.TestCase):
     def test_probe_among_many_who_never_ask(self):
         """Whoever reaches the address could have the service restarted."""
         # As many again may be on their way out, which takes its time.
-        self.patch(exporter, 'CONNECTIONS', 20)
+        self.patch(export, 'CONNECTIONS', 20)
         self.start()
         silent = [self.connect() for _ in range(20)]
         for _ in range(40):
@@ -164,7 +164,7 @@ class TestExporter(base.TestCase):
                           line)
 
     def test_port_in_use_is_said_once_and_tried_again(self):
-        self.patch(exporter, 'RETRY_INTERVAL', 0.05)
+        self.patch(export, 'RETRY_INTERVAL', 0.05)
         with socket.socket() as other:
             other.bind(('127.0.0.1', 0))
             other.listen()
@@ -197,14 +197,14 @@ class TestExporter(base.TestCase):
                          [t.name for t in threading.enumerate()])
 
     def test_who_never_asks_is_cut_off(self):
-        self.patch(exporter, 'PATIENCE', 0.3)
+        self.patch(export, 'PATIENCE', 0.3)
         self.start()
         silent = self.connect()
         self.assertIn(b'answer', self.scrape())
         self.assertEqual(b'', silent.recv(1))
 
     def test_who_asks_letter_by_letter_is_cut_off(self):
-        self.patch(exporter, 'PATIENCE', 0.5)
+        self.patch(export, 'PATIENCE', 0.5)
         self.start()
         slow = self.connect()
 
@@ -215,7 +215,7 @@ class TestExporter(base.TestCase):
         self.assertRaises(OSError, send)
 
     def test_who_never_reads_is_cut_off(self):
-        self.patch(exporter, 'PATIENCE', 0.5)
+        self.patch(export, 'PATIENCE', 0.5)
         # More than the kernel takes for whoever does not read.
         prometheus_client.Gauge('large', 'x' * 30_000_000,
                                 registry=self.registry)
@@ -235,7 +235,7 @@ class TestExporter(base.TestCase):
 
     def test_no_more_than_some_at_once(self):
         """As many again may be about to end; no more than that."""
-        self.patch(exporter, 'CONNECTIONS', 2)
+        self.patch(export, 'CONNECTIONS', 2)
         busy, go_on = threading.Semaphore(0), threading.Event()
         self.addCleanup(go_on.set)
 

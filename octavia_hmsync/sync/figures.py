@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Figures of all health managers and amphorae, from the database.
-
-Every housekeeper serves the same figures.
-"""
+"""Figures of health managers and amphorae, from the database."""
 
 import collections
 import time
@@ -14,6 +11,7 @@ from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import due as due_repo
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import hold as hold_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.db import pause as pause_repo
 from octavia_hmsync.sync.db import uploader as uploader_repo
@@ -24,6 +22,7 @@ from octavia_hmsync.sync.rules import reach
 from octavia_hmsync.sync.rules import timing
 from octavia_hmsync.sync.rules import trial
 
+ABSENT = 'ABSENT'
 NONE = 'NONE'
 
 _STATUSES = (mem.ONLINE, mem.DRAINING, mem.OFFLINE)
@@ -32,7 +31,7 @@ _GENERATION_STATUSES = (*trial.TRIAL_STATUSES, trial.OPEN,
 
 
 class Fleet:
-    """Reads the figures."""
+    """Reads figures of all; every housekeeper serves the same."""
 
     def __init__(self, conf, engine, clock=time.monotonic):
         self._conf = conf
@@ -161,3 +160,30 @@ class Fleet:
         self._seen = {amphora_id: self._seen.get(amphora_id, now)
                       for amphora_id in due_repo.get_again(self._engine)}
         return max([age, *(now - since for since in self._seen.values())])
+
+
+class HealthManager:
+    """Reads figures of one health manager, and of the failover guards."""
+
+    def __init__(self, conf, engine, instance):
+        self._conf = conf
+        self._engine = engine
+        self._instance = instance
+
+    def read(self):
+        """Return the figures, a list of metrics."""
+        own = ABSENT
+        member = hm_repo.find(self._engine, self._conf.host, self._instance)
+        if member is not None:
+            own = mem.effective_status(member.status, member.keepalive_age,
+                                       self._conf.hmsync.offline_after)
+        return [reading.gauge_by(
+            'status', 'health_manager_status', 'How this health manager '
+            'stands in the database: 1 for the status that it has.',
+            {status: int(status == own) for status in (*_STATUSES, ABSENT)}),
+            reading.gauge(
+                'held_amphorae', 'Amphorae that the failover guards of all '
+                'health managers hold back from failover now.',
+                hold_repo.count_held(
+                    self._engine,
+                    self._conf.health_manager.heartbeat_timeout))]

@@ -14,8 +14,7 @@ from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.db import outcome as outcome_repo
 from octavia_hmsync.sync.db import pause as pause_repo
 from octavia_hmsync.sync.db import uploader as uploader_repo
-from octavia_hmsync.sync import fleet
-from octavia_hmsync.sync.health_manager import figures as health_manager
+from octavia_hmsync.sync import figures
 from octavia_hmsync.sync import heartbeat_key
 from octavia_hmsync.sync.rules import trial
 from tests.cloud import records
@@ -34,7 +33,7 @@ class FleetTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.now = 1000.0
         self.conf = self.make_conf(
             DEFAULT={'host': 'hm1'}, health_manager={'heartbeat_key': KEY})
-        self.subject = fleet.Fleet(self.conf, self.engine, lambda: self.now)
+        self.subject = figures.Fleet(self.conf, self.engine, lambda: self.now)
 
     def register(self, number, key=KEY):
         hm_repo.register(self.engine, f'hm{number}', f'192.0.2.10{number}',
@@ -205,7 +204,7 @@ class TestFleet(FleetTestCase):
 class TestHealthManager(FleetTestCase):
 
     def test_status(self):
-        subject = health_manager.HealthManager(self.conf, self.engine, 'i1')
+        subject = figures.HealthManager(self.conf, self.engine, 'i1')
         self.register(2)
         self.assertValues(subject, health_manager_status={'ABSENT': 1})
         self.register(1)
@@ -217,6 +216,6 @@ class TestHealthManager(FleetTestCase):
 
     def test_status_of_another_process(self):
         self.register(1)
-        self.assertValues(health_manager.HealthManager(
+        self.assertValues(figures.HealthManager(
             self.conf, self.engine, 'another'),
             health_manager_status={'ABSENT': 1})
