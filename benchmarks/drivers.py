@@ -22,7 +22,6 @@ from benchmarks import report
 from octavia_hmsync.cluster.distribution.ovn import (
     connections as ovn_connections)
 from octavia_hmsync.cluster.distribution.ovn import northbound as northbound_
-from octavia_hmsync.cluster.distribution.ovn import places
 from octavia_hmsync.cluster.distribution.ovn import plan
 from octavia_hmsync.cluster.distribution.ovn import ports as ovn_ports
 from octavia_hmsync.conf import opts as groups
@@ -92,7 +91,7 @@ class _OVNVip(vip_.Vip):
             (plan.make(self.id, self.version, document.FLOW, self.addresses,
                        [backend for backend, state in looked_at
                         if state == document.ACTIVE], **what),
-             places.find_places(scene.links, scene.switch, self.addresses)),
+             plan.find_places(scene.links, scene.switch, self.addresses)),
             (plan.make_probe(self.id, self.version,
                              [backend for backend, _state in looked_at],
                              **what), None)])

@@ -22,8 +22,8 @@ from octavia_hmsync.cluster.db import member_facts as facts_repo
 from octavia_hmsync.cluster.members import own as own_
 from octavia_hmsync.cluster.members import silent_vip
 from octavia_hmsync.cluster.members import ticket_keys
-from octavia_hmsync.cluster.rules import affinity
 from octavia_hmsync.cluster.rules import peers
+from octavia_hmsync.cluster.rules import sizes
 from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora_driver as compat_driver
 
@@ -48,7 +48,7 @@ def rotate_servers(shown: typing.Any, slot: int | None) -> None:
 def _rotate(pool, slot):
     persistence = pool.session_persistence
     if (pool.lb_algorithm not in compat.ALGORITHMS_IN_TURN or
-            persistence and persistence.type in affinity.KEPT_BY_AMPHORAE or
+            persistence and persistence.type in sizes.KEPT_BY_AMPHORAE or
             len(pool.members) < 2):
         return pool
     rotated = copy.copy(pool)

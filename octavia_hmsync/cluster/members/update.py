@@ -19,9 +19,9 @@ from octavia_hmsync.cluster.members import newcomer
 from octavia_hmsync.cluster.members import plans as plans_
 from octavia_hmsync.cluster.members import roster
 from octavia_hmsync.cluster.members import trial
-from octavia_hmsync.cluster.rules import affinity
 from octavia_hmsync.cluster.rules import outcome
 from octavia_hmsync.cluster.rules import peers
+from octavia_hmsync.cluster.rules import sizes
 from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora_driver as compat_driver
 from octavia_hmsync.conf import cluster as cluster_conf
@@ -94,7 +94,7 @@ class Updater:
     def _keep_clients(self, load_balancer):
         """Switch a cluster to SOURCE_IP where a pool needs it."""
         cluster, _members = roster.read(self._engine, load_balancer.id)
-        chosen = affinity.choose(cluster.affinity, load_balancer.pools)
+        chosen = sizes.choose_affinity(cluster.affinity, load_balancer.pools)
         if cluster_repo.set_affinity(self._engine, cluster.id, chosen):
             LOG.info('Cluster %s keeps the connections of a client together '
                      'now: a pool has session persistence.', cluster.id)

@@ -2,6 +2,7 @@
 
 """The sizes and the affinity of a cluster: rules."""
 
+from collections.abc import Iterable
 from collections.abc import Mapping
 import dataclasses
 import math
@@ -18,6 +19,10 @@ SOURCE_IP = 'SOURCE_IP'
 AFFINITIES = (FLOW, SOURCE_IP)
 # The largest value of the option, too.
 MOST_STANDBY = 8
+
+# Types of session persistence that an amphora keeps. The client keeps an
+# HTTP_COOKIE, which names the member to any amphora.
+KEPT_BY_AMPHORAE = frozenset(('SOURCE_IP', 'APP_COOKIE'))
 
 
 class Refused(Exception):
@@ -159,3 +164,24 @@ def _read_size(flavor: Mapping[str, Any], key: str) -> int | None:
         user = f'{key} is {value!r}, and must be a whole number from 1 on'
         raise Refused(user, user)
     return int(value)
+
+
+def choose_affinity(affinity: str, pools: Iterable[Any]) -> str:
+    """Return the affinity that a cluster needs.
+
+    An amphora remembers which client belongs to which member of a pool, and
+    shares that with its peer group only. If a pool needs that memory, a client
+    must reach the amphorae that have it.
+
+    SOURCE_IP stays when the last such pool is gone: a change would only break
+    connections.
+
+    :param affinity: its present one, or that of its flavor.
+    :param pools: of its load balancer, as Octavia's data models.
+    :returns: one of AFFINITIES.
+    """
+    if any(pool.session_persistence and
+           pool.session_persistence.type in KEPT_BY_AMPHORAE
+           for pool in pools):
+        return SOURCE_IP
+    return affinity

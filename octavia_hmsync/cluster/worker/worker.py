@@ -15,7 +15,6 @@ from octavia_hmsync.cluster.api import readiness
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import lock as lock_repo
 from octavia_hmsync.cluster.distribution import distribution
-from octavia_hmsync.cluster.rules import affinity
 from octavia_hmsync.cluster.rules import flavor as flavors
 from octavia_hmsync.cluster.rules import sizes
 from octavia_hmsync.cluster import work as work_
@@ -188,7 +187,7 @@ def ensure_cluster(conf, load_balancer, flavor):
         uuidutils.generate_uuid(), load_balancer.id,
         load_balancer.name or load_balancer.id, size.desired, size.minimum,
         conf.controller_worker.distributor_driver,
-        affinity.choose(size.affinity, load_balancer.pools),
+        sizes.choose_affinity(size.affinity, load_balancer.pools),
         options.peer_group_size, options.cooldown, options.standby,
         load_balancer.enabled,
         flavor.get(flavors.MANAGER, options.cluster_manager)))

@@ -20,7 +20,6 @@ from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.distribution import backend
 from octavia_hmsync.cluster.distribution.ovn import connections
 from octavia_hmsync.cluster.distribution.ovn import northbound as northbound_
-from octavia_hmsync.cluster.distribution.ovn import places as places_
 from octavia_hmsync.cluster.distribution.ovn import plan
 from octavia_hmsync.cluster.distribution.ovn import ports as ovn_ports
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
@@ -64,7 +63,7 @@ class Applied:
 def describe(scene, addresses):
     """Return the part of a Scene on which a load balancer depends. Pure."""
     return (scene.switch, scene.is_silent, scene.floating, scene.addresses,
-            scene.switch and places_.find_places(
+            scene.switch and plan.find_places(
                 scene.links, scene.switch, addresses))
 
 
@@ -179,7 +178,7 @@ class Balancers:
             addresses.network_id, addresses.port_id,
             [vip.port_id, *(front.port_id for front in probed)])
         texts = list(addresses.subnets)
-        places = places_.find_places(scene.links, scene.switch, texts)
+        places = plan.find_places(scene.links, scene.switch, texts)
         source = next((text for text in scene.addresses.get(vip.port_id, ())
                        if ':' not in text), None)
         backends = {front.member_id: plan.Backend(
@@ -266,8 +265,8 @@ def find_problem(addresses, scene, is_silent=False):
                 f'itself in OVN, so that clients of its own subnet would not '
                 f'come to the cluster: the port may be bound to no host, and '
                 f'no other port may have the VIP\'s address.')
-    places = places_.find_places(scene.links, scene.switch,
-                                 addresses.subnets)
+    places = plan.find_places(scene.links, scene.switch,
+                              addresses.subnets)
     if places.unrouted:
         subnets = sorted({addresses.subnets[text] or text
                           for text in places.unrouted})

@@ -9,7 +9,6 @@ from ovsdbapp.backend.ovs_idl import command
 from ovsdbapp import exceptions as ovsdbapp_exceptions
 
 from octavia_hmsync.cluster.distribution.ovn import connections
-from octavia_hmsync.cluster.distribution.ovn import places as places_
 from octavia_hmsync.cluster.distribution.ovn import plan as plan_
 from octavia_hmsync import exceptions
 
@@ -33,7 +32,7 @@ class Scene:
     """
 
     switch: str | None
-    links: tuple[places_.Link, ...]
+    links: tuple[plan_.Link, ...]
     is_silent: bool
     floating: str | None
     addresses: dict[str, tuple[str, ...]]
@@ -69,7 +68,7 @@ class Northbound:
     def apply(self, cluster_id, version, wanted):
         """Create, change and delete the load balancers of a cluster.
 
-        :param wanted: (plan.Balancer, places.Places or None) pairs; without
+        :param wanted: (plan.Balancer, plan.Places or None) pairs; without
                        places it is at no switch and no router.
         :returns: whether something was changed.
         :raises DistributorRefused: if OVN has a newer version.
@@ -155,9 +154,9 @@ def _find_links(api):
             router, peer = routers.get(port.options.get('router-port'),
                                        (None, None))
             if peer is not None:
-                yield places_.Link(
+                yield plan_.Link(
                     switch.name, router, tuple(peer.networks),
-                    port.external_ids.get(_OWNER) == places_.GATEWAY_OWNER)
+                    port.external_ids.get(_OWNER) == plan_.GATEWAY_OWNER)
 
 
 def _find(api, cluster_id):

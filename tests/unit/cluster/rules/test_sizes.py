@@ -2,8 +2,11 @@
 
 """No flavor and no option makes a cluster that contradicts itself."""
 
+import types
+
 import hypothesis
 from hypothesis import strategies as st
+from octavia.common import constants
 
 from octavia_hmsync.cluster.rules import sizes
 from tests.unit import base
@@ -28,6 +31,8 @@ flavors = st.fixed_dictionaries({}, optional={
     sizes.MIN_SIZE: st.one_of(small, anything),
     sizes.AFFINITY: st.one_of(st.sampled_from(sizes.AFFINITIES), anything),
     'compute_flavor': st.text()})
+
+kinds = st.sampled_from([None, *constants.SUPPORTED_SP_TYPES])
 
 
 def resolve(**flavor):
@@ -151,3 +156,31 @@ class TestMade(base.TestCase):
 
     def test_no_larger_cluster_for_a_minimum(self):
         self.assertEqual(sizes.Sizes(4, 3, sizes.FLOW), resolve(min_size=3))
+
+
+def make_pools(found):
+    return [types.SimpleNamespace(
+        session_persistence=kind and types.SimpleNamespace(type=kind))
+        for kind in found]
+
+
+class TestChoose(base.TestCase):
+
+    def test_kinds(self):
+        self.assertEqual(
+            {'SOURCE_IP': 'SOURCE_IP', 'APP_COOKIE': 'SOURCE_IP',
+             'HTTP_COOKIE': 'FLOW'},
+            {kind: sizes.choose_affinity(sizes.FLOW, make_pools([kind]))
+             for kind in constants.SUPPORTED_SP_TYPES})
+
+    @hypothesis.given(st.sampled_from(sizes.AFFINITIES), st.lists(kinds))
+    def test_any_pools(self, before, found):
+        chosen = sizes.choose_affinity(before, make_pools(found))
+        self.assertEqual(
+            before == sizes.SOURCE_IP or
+            bool(sizes.KEPT_BY_AMPHORAE & set(found)),
+            chosen == sizes.SOURCE_IP)
+        # It stays.
+        self.assertEqual(
+            chosen, sizes.choose_affinity(chosen, make_pools(found)))
+        self.assertEqual(chosen, sizes.choose_affinity(chosen, []))

@@ -10,7 +10,6 @@ from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.distribution import groups
 from octavia_hmsync.cluster.distribution.ovn import balancers
 from octavia_hmsync.cluster.distribution.ovn import northbound as northbound_
-from octavia_hmsync.cluster.distribution.ovn import places as places_
 from octavia_hmsync.cluster.distribution.ovn import plan
 from octavia_hmsync.cluster.distribution.ovn import ports as ovn_ports
 from octavia_hmsync.cluster.distribution.ovn import probes
@@ -37,7 +36,7 @@ class FakeNorthbound:
     def __init__(self):
         self.balancers = {}
         self.addresses = {}
-        self.links = [places_.Link(SWITCH, 'neutron-r', ('192.0.2.1/24',))]
+        self.links = [plan.Link(SWITCH, 'neutron-r', ('192.0.2.1/24',))]
         self.switches = {SWITCH}
         self.floating = None
         self.is_silent = True

@@ -9,7 +9,7 @@ from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.distribution.ovn import balancers
-from octavia_hmsync.cluster.distribution.ovn import places
+from octavia_hmsync.cluster.distribution.ovn import plan
 from octavia_hmsync.cluster.distribution.ovn import watch
 from octavia_hmsync import exceptions
 from octavia_hmsync import periodic
@@ -50,7 +50,7 @@ class TestAdd(fakes.OVNTestCase):
                               cluster_id)
         self.assertEqual({}, self.ports.sources)
         self.northbound.links.append(
-            places.Link(fakes.SWITCH, 'neutron-r', ('192.0.2.1/24',)))
+            plan.Link(fakes.SWITCH, 'neutron-r', ('192.0.2.1/24',)))
         self.northbound.is_silent = False
         self.assertImpossible('has its address for itself', cluster_id)
         self.northbound.is_silent = True
@@ -63,7 +63,7 @@ class TestAdd(fakes.OVNTestCase):
 
     def test_both_families(self):
         cluster_id = self.add_cluster(members=0, more=[fakes.VIP6])
-        self.northbound.links[0] = places.Link(
+        self.northbound.links[0] = plan.Link(
             fakes.SWITCH, 'neutron-r', ('192.0.2.1/24', 'fd00::1/64'))
         self.add_member(cluster_id, more=['fd00::10'])
         self.subject.add(cluster_id)
@@ -246,7 +246,7 @@ class TestWatch(fakes.OVNTestCase):
 
     def test_networks_are_followed(self):
         self.northbound.links.append(
-            places.Link('other', 'neutron-r', ('10.2.0.1/24',)))
+            plan.Link('other', 'neutron-r', ('10.2.0.1/24',)))
         self.assertEqual(1, self.look().told)
         _, found = self.get_main(self.cluster_id)
         self.assertEqual({fakes.SWITCH, 'other'}, found.switches)
@@ -258,13 +258,13 @@ class TestWatch(fakes.OVNTestCase):
                          self.get_vips(self.cluster_id)['192.0.2.5'])
         self.assertQuiet()
         self.northbound.links.append(
-            places.Link(fakes.SWITCH, 'neutron-r', ('192.0.2.1/24',)))
+            plan.Link(fakes.SWITCH, 'neutron-r', ('192.0.2.1/24',)))
         self.assertEqual(1, self.look().told)
         self.assertIsNone(self.get_row(self.cluster_id).error)
 
     def test_links_elsewhere(self):
         self.northbound.links.append(
-            places.Link('far', 'neutron-far', ('10.9.0.1/24',)))
+            plan.Link('far', 'neutron-far', ('10.9.0.1/24',)))
         self.assertQuiet()
 
     def test_listeners_and_floating_addresses_are_followed(self):

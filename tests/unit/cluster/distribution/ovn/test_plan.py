@@ -4,7 +4,6 @@ import hypothesis
 from hypothesis import strategies as st
 
 from octavia_hmsync.cluster.db import member_probe as probe_repo
-from octavia_hmsync.cluster.distribution.ovn import places
 from octavia_hmsync.cluster.distribution.ovn import plan
 from octavia_hmsync.cluster.distribution.ovn import probes
 from tests.unit import base
@@ -94,25 +93,25 @@ class TestMake(base.TestCase):
 class TestPlaces(base.TestCase):
 
     LINKS = (
-        places.Link('own', 'r1', ('192.0.2.1/24', 'fd00::1/64')),
-        places.Link('other', 'r1', ('10.0.0.1/24',)),
-        places.Link('outside', 'r1', ('203.0.113.7/24',), True),
-        places.Link('far', 'r2', ('10.1.0.1/24',)),
-        places.Link('own', 'r3', ('192.0.2.2/24',)),
-        places.Link('third', 'r3', ('10.2.0.1/24',)))
+        plan.Link('own', 'r1', ('192.0.2.1/24', 'fd00::1/64')),
+        plan.Link('other', 'r1', ('10.0.0.1/24',)),
+        plan.Link('outside', 'r1', ('203.0.113.7/24',), True),
+        plan.Link('far', 'r2', ('10.1.0.1/24',)),
+        plan.Link('own', 'r3', ('192.0.2.2/24',)),
+        plan.Link('third', 'r3', ('10.2.0.1/24',)))
 
     def find(self, *addresses, links=LINKS, switch='own'):
-        return places.find_places(links, switch, addresses)
+        return plan.find_places(links, switch, addresses)
 
     def test_all_routers_and_their_switches(self):
         self.assertEqual(
-            places.Places(frozenset(('own', 'other', 'third')),
-                          frozenset(('r1', 'r3')), ()),
+            plan.Places(frozenset(('own', 'other', 'third')),
+                        frozenset(('r1', 'r3')), ()),
             self.find('192.0.2.5', 'fd00::5'))
 
     def test_no_router(self):
         self.assertEqual(
-            places.Places(frozenset(('own',)), frozenset(), ('192.0.2.5',)),
+            plan.Places(frozenset(('own',)), frozenset(), ('192.0.2.5',)),
             self.find('192.0.2.5', links=()))
         # One in another subnet of the network answers for that.
         self.assertEqual(('198.51.100.5',),
@@ -122,7 +121,7 @@ class TestPlaces(base.TestCase):
             '203.0.113.5', switch='outside').unrouted)
 
     @hypothesis.given(st.lists(st.builds(
-        places.Link, st.sampled_from('abcd'), st.sampled_from('xyz'),
+        plan.Link, st.sampled_from('abcd'), st.sampled_from('xyz'),
         st.just(('10.0.0.1/8',)), st.booleans())))
     def test_in_any_cloud(self, links):
         found = self.find('10.0.0.5', links=links, switch='a')
