@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The result of a check of "image check"."""
+"""The result of a check of a command, such as "image check"."""
 
+from collections import abc
 import dataclasses
 import enum
 
 
 class Severity(enum.IntEnum):
-    """How bad a finding is; the worst is the command's exit code."""
+    """How bad a finding is; the worst is the command's exit code.
+
+    The values are oslo.upgradecheck's.
+    """
 
     SUCCESS = 0
     WARNING = 1
@@ -47,7 +51,7 @@ class Finding:
 
     @property
     def name(self) -> str:
-        """The result in the words of "upgrade check"."""
+        """The result in the words of oslo.upgradecheck, and one more."""
         return NAMES[self.severity]
 
 
@@ -70,3 +74,12 @@ def failure(details: str, is_passing: bool = False,
 def not_checked(details: str) -> Finding:
     """Return that the check was not made, and why."""
     return Finding(None, details)
+
+
+def worst(found: abc.Iterable[Finding]) -> Severity:
+    """Return the exit code.
+
+    Checks that were not made do not count: the cause is another finding.
+    """
+    return max((each.severity for each in found if each.severity is not None),
+               default=Severity.SUCCESS)

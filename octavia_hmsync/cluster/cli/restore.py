@@ -5,6 +5,7 @@
 from cliff import command
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import finding
 from octavia_hmsync.cluster.cli import common
 from octavia_hmsync.cluster.db import lock as lock_repo
 from octavia_hmsync.cluster.db import member as member_repo
@@ -12,7 +13,6 @@ from octavia_hmsync.cluster.db import restore as restore_repo
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import restore as snapshot_repo
-from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image.recovery import restorable
 
 _OLDER_THAN = 3600

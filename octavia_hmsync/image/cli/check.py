@@ -3,16 +3,15 @@
 """octavia-hmsync image check."""
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import finding
 from octavia_hmsync.cli import formatters
 from octavia_hmsync.cli import progress
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import inventory as inventory_repo
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import outdated
-from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image import target
 from octavia_hmsync.sync.cli import load_balancers
-
 
 # Stands for the id of each load balancer in what they have in common.
 _ID = 'ID'
@@ -68,9 +67,7 @@ class Check(base.Checks, base.Lister):
             wanted = [known.get(load_balancers.find(
                 engine, parsed_args.loadbalancer))]
         rows = run.run_all(conf, engine, wanted, targets)
-        self._code = max((row.found.severity for row in rows
-                          if row.found.severity is not None),
-                         default=finding.Severity.SUCCESS)
+        self._code = finding.worst(row.found for row in rows)
         if parsed_args.loadbalancer is None:
             rows = [row for row in rows if row.load_balancer_id is None or
                     row.found.severity]

@@ -8,6 +8,7 @@ import uuid
 from cliff import command
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import finding
 from octavia_hmsync.cli import progress
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.cli import replacement as replacement_commands
@@ -17,7 +18,6 @@ from octavia_hmsync.image import inventory
 from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import database
 from octavia_hmsync.image.preflight import facts
-from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image import target
 from octavia_hmsync.sync.cli import load_balancers
 from octavia_hmsync.sync.db import house_keeper as keeper_repo

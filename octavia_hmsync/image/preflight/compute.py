@@ -2,10 +2,10 @@
 
 """Checks of Nova, and of Cinder if amphorae boot from its volumes."""
 
+from octavia_hmsync.cli import finding
 from octavia_hmsync import compat
 from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import facts
-from octavia_hmsync.image.preflight import finding
 
 _RESOURCES = {'instances': 'instances', 'cores': 'cores', 'ram': 'MB of RAM'}
 # The number of files that Octavia puts into an instance by Nova.

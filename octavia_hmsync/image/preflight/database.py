@@ -2,10 +2,10 @@
 
 """Checks of the database, and of the image service's answers."""
 
+from octavia_hmsync.cli import finding
 from octavia_hmsync import compat
 from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import facts
-from octavia_hmsync.image.preflight import finding
 
 
 def check_provider(known):

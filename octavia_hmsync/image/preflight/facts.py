@@ -4,8 +4,8 @@
 
 import dataclasses
 
+from octavia_hmsync.cli import finding
 from octavia_hmsync.image import outdated
-from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image import target as image_target
 
 

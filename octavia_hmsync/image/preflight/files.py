@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography import x509
 from oslo_utils import timeutils
 
+from octavia_hmsync.cli import finding
 from octavia_hmsync import compat
-from octavia_hmsync.image.preflight import finding
 
 _LOGGING_TEMPLATE = '10-rsyslog.conf.template'
 _TIME = '%Y-%m-%d %H:%M'

@@ -4,9 +4,9 @@
 
 import ipaddress
 
+from octavia_hmsync.cli import finding
 from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import facts
-from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image.preflight import network_reading
 
 

@@ -4,6 +4,7 @@
 
 import dataclasses
 
+from octavia_hmsync.cli import finding
 from octavia_hmsync import cloud
 from octavia_hmsync import compute as image_compute
 from octavia_hmsync import exceptions
@@ -14,7 +15,6 @@ from octavia_hmsync.image.preflight import compute_reading
 from octavia_hmsync.image.preflight import database
 from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import files
-from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image.preflight import network
 from octavia_hmsync.image.preflight import network_reading
 from octavia_hmsync.image.preflight import reading

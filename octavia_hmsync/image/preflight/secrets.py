@@ -8,9 +8,9 @@ import time
 from keystoneauth1 import exceptions as ks_exc
 import requests
 
+from octavia_hmsync.cli import finding
 from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.image.preflight import facts
-from octavia_hmsync.image.preflight import finding
 
 # Characters of an error's text, which may be long.
 _LENGTH = 200

@@ -8,9 +8,9 @@ Pure rules, for "image restore"; serving has the proof of amphorae.
 import collections.abc
 import dataclasses
 
+from octavia_hmsync.cli import finding
 from octavia_hmsync import compat
 from octavia_hmsync.image.db import restore as restore_repo
-from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image.recovery import serving
 
 

@@ -11,9 +11,9 @@ import dataclasses
 import uuid
 
 from octavia_hmsync.amphora import listeners
+from octavia_hmsync.cli import finding
 from octavia_hmsync import compat
 from octavia_hmsync.image.db import restore as restore_repo
-from octavia_hmsync.image.preflight import finding
 
 # The agent's statuses of a listener that runs.
 RUNNING = ('ACTIVE', 'OPEN')

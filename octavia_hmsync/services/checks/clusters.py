@@ -7,6 +7,7 @@ from concurrent import futures
 import datetime
 import time
 
+from octavia_hmsync.cli import finding
 from octavia_hmsync.cluster.api import readiness
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
@@ -19,7 +20,6 @@ from octavia_hmsync.conf import ovn as ovn_conf
 from octavia_hmsync.db import lookup
 from octavia_hmsync import exceptions
 from octavia_hmsync.services.checks import config
-from octavia_hmsync.services.checks import result
 from octavia_hmsync.services.checks import settings
 
 # How many distributors are asked at once.
@@ -33,23 +33,23 @@ def check_clusters(conf, engine):
     clusters = len(cluster_repo.get_all(engine))
     is_enabled = readiness.is_enabled(conf)
     if not clusters and not is_enabled:
-        return result.success()
+        return finding.success()
     if clusters:
         problem = _find_switched_off(conf, engine, is_enabled)
         if problem:
-            return result.failure(
+            return finding.failure(
                 f'{clusters} load balancers have clusters, and {problem}')
     problem = (readiness.find_misconfiguration(conf) or
                _find_manager(conf) or
                ' '.join(settings.find_providers(conf)))
     if problem:
-        return result.failure(problem)
+        return finding.failure(problem)
     problem = _find_others(conf, engine)
     if problem:
-        return result.failure(problem)
+        return finding.failure(problem)
     found = changes.find_of_members()
     if found:
-        return result.failure(
+        return finding.failure(
             f'Clusters cannot be changed, because the installed Octavia is '
             f'not known to this release: {"; ".join(found)}. Install a '
             f'release of octavia-hmsync for this Octavia.')
@@ -57,14 +57,14 @@ def check_clusters(conf, engine):
         missing = lookup.find_missing(connection)
         others = lookup.find_others(connection)
     if missing:
-        return result.failure(
+        return finding.failure(
             f'No cluster can be recorded: Octavia\'s database has no row '
             f'{", ".join(missing)}. Run "octavia-hmsync db upgrade".')
     notes = [_find_own_keys(conf)] + [
         # They do no harm: a roll-back leaves them, for example.
         f'Added by others than octavia-hmsync, which does no harm: '
         f'{", ".join(others)}.' if others else None]
-    return result.success(' '.join(filter(None, notes)) or None)
+    return finding.success(' '.join(filter(None, notes)) or None)
 
 
 def _find_manager(conf):
@@ -92,7 +92,8 @@ def _find_own_keys(conf):
 
 def _find_switched_off(conf, engine, is_enabled):
     """Tell what the present clusters lack, None if nothing."""
-    if config.check_switched_on(conf, engine).code is result.FAILURE:
+    switched_on = config.check_switched_on(conf, engine)
+    if switched_on.severity is finding.Severity.FAILURE:
         return ('octavia.conf does not switch the plugin on: they are not '
                 'repaired. See "Switched on".')
     if not is_enabled:
@@ -128,14 +129,14 @@ def check_distributors(conf, engine):
         return _check_ovn(conf)
     problem = _find_missing_options(conf)
     if problem:
-        return result.failure(problem)
+        return finding.failure(problem)
     wanted = _get_wanted(conf, engine)
     if not wanted and not known:
         # The check "Clusters" tells whether any is needed.
-        return result.success()
+        return finding.success()
     problems, ends = _ask(conf, wanted)
     if wanted and len(problems) == len(wanted):
-        return result.failure(
+        return finding.failure(
             f'No distributor can be used: {" ".join(problems)}')
     problems += ends
     problems += _find_floating_ips(conf)
@@ -148,8 +149,8 @@ def check_distributors(conf, engine):
         problems.append(
             f'[hmsync_cluster] distributors has {wanted[0].name} alone: '
             f'no other takes over when it ends. Add another one.')
-    return (result.warning(' '.join(problems)) if problems
-            else result.success())
+    return (finding.warning(' '.join(problems)) if problems
+            else finding.success())
 
 
 def _get_limit(conf):
@@ -182,7 +183,7 @@ def _check_ovn(conf):
     try:
         from octavia_hmsync.cluster.distribution.ovn import connections
     except exceptions.InvalidConfiguration as e:
-        return result.failure(str(e))
+        return finding.failure(str(e))
 
     def ask(database):
         try:
@@ -194,8 +195,8 @@ def _check_ovn(conf):
     problems = [problem for problem in map(ask, (
         connections.NORTHBOUND, connections.SOUTHBOUND)) if problem]
     connections.disconnect()
-    return (result.failure(' '.join(problems)) if problems
-            else result.success())
+    return (finding.failure(' '.join(problems)) if problems
+            else finding.success())
 
 
 def _find_floating_ips(conf):

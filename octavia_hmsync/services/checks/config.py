@@ -16,11 +16,11 @@ from oslo_config import cfg
 from oslo_db import exception as db_exc
 
 from octavia_hmsync import addresses as addr
+from octavia_hmsync.cli import finding
 from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
-from octavia_hmsync.services.checks import result
 from octavia_hmsync.services.checks import settings
 from octavia_hmsync.sync import controller_list
 from octavia_hmsync.sync.db import amphora as amphora_repo
@@ -167,8 +167,8 @@ def check_options(conf, _engine):
             f'These options are not known: {", ".join(map(str, unknown))}. '
             f'Correct or remove what is misspelt.')
     if wrong:
-        return result.failure(' '.join(wrong + notes))
-    return result.warning(' '.join(notes)) if notes else result.success()
+        return finding.failure(' '.join(wrong + notes))
+    return finding.warning(' '.join(notes)) if notes else finding.success()
 
 
 def check_switched_on(conf, _engine):
@@ -182,29 +182,29 @@ def check_switched_on(conf, _engine):
         except cfg.ConfigFileValueError:
             value = find_value(read(conf), group,
                                'driver')
-            return result.failure(
+            return finding.failure(
                 f'[{group}] driver = {value} is not installed here, with '
                 f'which no service of Octavia starts: that of octavia-hmsync '
                 f'is called {hmsync_conf.DRIVER}. Correct it.')
     own = {group: driver for group, driver in drivers.items()
            if installed.get(driver) == installed[hmsync_conf.DRIVER]}
     if not own:
-        return result.failure(
+        return finding.failure(
             f'octavia.conf does not switch the plugin on: set [DEFAULT] '
             f'config_source = hmsync and [hmsync] driver = '
             f'{hmsync_conf.DRIVER}.')
     for group, driver in own.items():
         if driver != hmsync_conf.DRIVER:
-            return result.warning(
+            return finding.warning(
                 f'[{group}] driver = {driver} is taken for '
                 f'{hmsync_conf.DRIVER}: correct it in octavia.conf.')
     if STATISTICS_DRIVER not in conf.controller_worker.statistics_drivers:
-        return result.warning(
+        return finding.warning(
             f'[controller_worker] statistics_drivers has no '
             f'{STATISTICS_DRIVER}: add it, or it is not seen which amphorae '
             f'use their list.')
     found = settings.find_statistics(conf)
-    return result.warning(found[0]) if found else result.success()
+    return finding.warning(found[0]) if found else finding.success()
 
 
 def check_pinned(conf, engine):
@@ -212,21 +212,21 @@ def check_pinned(conf, engine):
     pinned = controller_list.PinnedAddresses(conf).get()
     newest = generation_repo.get_newest(engine)
     if newest is not None:
-        return result.warning(
+        return finding.warning(
             f'octavia.conf lists {addr.join_list(pinned)}. These stay in '
             f'every list, and count as alive. When all health managers have '
             f'registered, remove controller_ip_port_list.'
-        ) if pinned else result.success()
+        ) if pinned else finding.success()
     if pinned:
-        return result.success(
+        return finding.success(
             f'{addr.join_list(pinned)} will be in the first list, as it '
             f'should be. Remove controller_ip_port_list when all health '
             f'managers have registered and the list is published.')
     amphorae = amphora_repo.count(engine, 0).amphorae
     if not amphorae:
-        return result.success('No list was published yet, and no amphora has '
-                              'a list to lose.')
-    return result.warning(
+        return finding.success('No list was published yet, and no amphora has '
+                               'a list to lose.')
+    return finding.warning(
         f'octavia.conf has no controller_ip_port_list, and no list was '
         f'published yet: {amphorae} amphorae would get a first list without '
         f'the health managers that have not registered by then. Set it to '
@@ -243,10 +243,10 @@ def check_address(conf, engine):
         settings.check_bind_ip(conf.health_manager.bind_ip)
         found = settings.find_zone(conf, engine)
     except exceptions.HMSyncException as e:
-        return result.warning(f'A health manager on this host would not '
-                              f'register: {e}')
+        return finding.warning(f'A health manager on this host would not '
+                               f'register: {e}')
     except db_exc.DBError as e:
         # Some address drivers read it from the database.
-        return result.not_checked(f'The address of this host is not to be '
-                                  f'had from the database: {api.describe(e)}')
-    return result.warning(found[0]) if found else result.success()
+        return finding.not_checked(f'The address of this host is not to be '
+                                   f'had from the database: {api.describe(e)}')
+    return finding.warning(found[0]) if found else finding.success()

@@ -10,6 +10,7 @@ import threading
 from oslo_config import cfg
 import sqlalchemy as sa
 
+from octavia_hmsync.cli import finding
 from octavia_hmsync.cli import symbols
 from octavia_hmsync import compat
 from octavia_hmsync.compat import heartbeats
@@ -21,7 +22,6 @@ from octavia_hmsync.image.replace import known_octavia
 from octavia_hmsync.services.checks import clusters
 from octavia_hmsync.services.checks import config
 from octavia_hmsync.services.checks import controllers
-from octavia_hmsync.services.checks import result
 from octavia_hmsync.services.checks import settings
 
 OPTIONS = 'Options'
@@ -37,25 +37,25 @@ def check_replacements(_conf, _engine):
     """Whether amphorae of this Octavia can be replaced."""
     problem = known_octavia.why_not_failover()
     if problem:
-        return result.failure(problem)
+        return finding.failure(problem)
     try:
         problem = known_octavia.why_not_replace()
     except Exception as e:
         # Any error of the drivers that octavia.conf names.
-        return result.not_checked(
+        return finding.not_checked(
             f'The drivers of Octavia, which replacements of amphorae use, '
             f'cannot be made here ({type(e).__name__}): see whether '
             f'octavia-worker starts on this host.')
     if problem:
-        return result.warning(problem)
+        return finding.warning(problem)
     problem = heartbeats.why_not()
     if problem:
-        return result.warning(
+        return finding.warning(
             f'What an amphora itself says of its members cannot be read in '
             f'the installed Octavia: {problem}. A new amphora that reaches '
             f'none of them may be taken for a good one. Report it, with the '
             f'release of Octavia.')
-    return result.success()
+    return finding.success()
 
 
 def check_database(_conf, engine):
@@ -64,12 +64,12 @@ def check_database(_conf, engine):
         with engine.connect() as connection:
             schema.check_octavia(connection)
     except exceptions.NotOctavia as e:
-        return result.failure(str(e))
+        return finding.failure(str(e))
     except Exception as e:
         if not api.is_database_error(e):
             raise
-        return result.failure(api.explain(e))
-    return result.success()
+        return finding.failure(api.explain(e))
+    return finding.success()
 
 
 def check_octavia(_conf, engine):
@@ -77,7 +77,7 @@ def check_octavia(_conf, engine):
     try:
         symbols.check()
     except exceptions.HMSyncException as e:
-        return result.failure(str(e))
+        return finding.failure(str(e))
     missing = [name for name in compat.SERVICE_MODULES
                if importlib.util.find_spec(name) is None]
     inspector = sa.inspect(engine)
@@ -87,11 +87,11 @@ def check_octavia(_conf, engine):
         missing += [f'{table.name}.{column.name}' for column in table.c
                     if column.name not in known]
     if missing:
-        return result.failure(
+        return finding.failure(
             f'This Octavia, or its database, has no {", ".join(missing)}: '
             f'run octavia-db-manage upgrade head, or install a release of '
             f'octavia-hmsync for this Octavia.')
-    return result.success()
+    return finding.success()
 
 
 def _get_columns(inspector, name):
@@ -107,16 +107,16 @@ def check_tables(_conf, engine):
         try:
             schema.check(connection)
         except exceptions.SchemaNewer as e:
-            return result.warning(str(e))
+            return finding.warning(str(e))
         except exceptions.SchemaMissing as e:
-            return result.failure(str(e))
-    return result.success()
+            return finding.failure(str(e))
+    return finding.success()
 
 
 def check_network(conf, engine):
     """Whether new amphorae get the management network that was made."""
     found = settings.find_network(conf, engine)
-    return result.warning(' '.join(found)) if found else result.success()
+    return finding.warning(' '.join(found)) if found else finding.success()
 
 
 # (name, function of the configuration and an engine, names of the checks that
@@ -160,15 +160,14 @@ def run_all(conf, engine, timeout=10, say=lambda line: None):
 
     :param timeout: seconds for a check that asks others; one that takes
                     longer is a failure.
-    :returns: {name of the check: result.Result}, in their order.
+    :returns: {name of the check: Finding}, in their order.
     """
-    results: dict[str, result.Result] = {}
+    results: dict[str, finding.Finding] = {}
     for name, check, needs in CHECKS:
-        failed = [need for need in needs
-                  if results[need].code is None or
-                  results[need].code is result.FAILURE]
+        failed = [need for need in needs if results[need].severity in
+                  (None, finding.Severity.FAILURE)]
         if failed:
-            results[name] = result.not_checked(
+            results[name] = finding.not_checked(
                 f'Not known while "{failed[0]}" is a failure.')
         else:
             make = functools.partial(_make, check, conf, engine)
@@ -195,7 +194,7 @@ def _wait(name, make, timeout, say):
         say(f'{name}: waiting for {asked}, {timeout - patience:g} s at most.')
         done, _ = futures.wait([future], timeout - patience)
     if not done:
-        return result.failure(
+        return finding.failure(
             f'No answer of {asked} within {timeout:g} s: see whether it can '
             f'be reached from here, or give it more time (--timeout).')
     return future.result()
@@ -205,9 +204,9 @@ def _make(check, conf, engine):
     try:
         return check(conf, engine)
     except cfg.Error as e:
-        return result.failure(f'The configuration cannot be used: '
-                              f'{groups.describe_error(e)}.')
+        return finding.failure(f'The configuration cannot be used: '
+                               f'{groups.describe_error(e)}.')
     except Exception as e:
         if not api.is_database_error(e):
             raise
-        return result.failure(api.explain(e))
+        return finding.failure(api.explain(e))

@@ -8,8 +8,8 @@ from cliff import lister
 import prettytable
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import finding
 from octavia_hmsync.db import api
-from octavia_hmsync.services.checks import result
 
 # The same as oslo.upgradecheck's.
 _TITLE = 'Upgrade Check Results'
@@ -42,7 +42,7 @@ class Check(base.Checks, lister.Lister):
         results = run.run_all(
             conf, api.create_engine(conf), parsed_args.timeout,
             self._say)
-        self._code = result.worst(results.values())
+        self._code = finding.worst(results.values())
         return (('check', 'result', 'details'),
                 [(name, found.name, found.details)
                  for name, found in results.items()])

@@ -7,8 +7,8 @@ import types
 from octavia.amphorae.drivers.health import heartbeat_udp
 
 from octavia_hmsync.amphora import heartbeat
+from octavia_hmsync.cli import finding
 from octavia_hmsync.compat import heartbeats
-from octavia_hmsync.services.checks import result
 from octavia_hmsync.services.checks import run
 from tests.unit import base
 
@@ -55,10 +55,10 @@ class TestFindMessage(base.TestCase):
 
     def test_upgrade_check_tells(self):
         self.patch(run.known_octavia, 'why_not_replace', lambda: None)
-        self.assertEqual(result.success(),
+        self.assertEqual(finding.success(),
                          run.check_replacements(None, None))
         self.patch(heartbeats, 'why_not', lambda: 'it is gone')
-        self.assertEqual(result.warning(
+        self.assertEqual(finding.warning(
             'What an amphora itself says of its members cannot be read in '
             'the installed Octavia: it is gone. A new amphora that reaches '
             'none of them may be taken for a good one. Report it, with the '

@@ -5,11 +5,11 @@ import dataclasses
 from keystoneauth1 import loading
 import requests
 
+from octavia_hmsync.cli import finding
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.preflight import compute
 from octavia_hmsync.image.preflight import compute_reading
 from octavia_hmsync.image.preflight import facts
-from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image import target
 from tests.unit import base
 from tests.unit.image import fakes

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives import serialization
 import fixtures
 from oslo_utils import timeutils
 
+from octavia_hmsync.cli import finding
 from octavia_hmsync.image.preflight import files
-from octavia_hmsync.image.preflight import finding
 from tests.cloud import certificates
 from tests.unit import base
 

@@ -5,9 +5,9 @@ import dataclasses
 from keystoneauth1 import loading
 import requests
 
+from octavia_hmsync.cli import finding
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.preflight import facts
-from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image.preflight import network
 from octavia_hmsync.image.preflight import network_reading
 from tests.unit import base

@@ -7,10 +7,10 @@ import fixtures
 from keystoneauth1 import loading
 import requests
 
+from octavia_hmsync.cli import finding
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image.preflight import database
 from octavia_hmsync.image.preflight import facts
-from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image.preflight import reading
 from octavia_hmsync.image.preflight import run
 from octavia_hmsync.image import target

@@ -6,9 +6,9 @@ from barbicanclient import exceptions as barbican_exc
 from keystoneauth1 import exceptions as ks_exc
 import requests
 
+from octavia_hmsync.cli import finding
 from octavia_hmsync.compat import certificates
 from octavia_hmsync.image.preflight import facts
-from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image.preflight import secrets
 from tests.unit.image.preflight import test_preflight
 

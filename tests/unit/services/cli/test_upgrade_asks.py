@@ -7,9 +7,9 @@ import threading
 
 from oslo_utils import fixture
 
+from octavia_hmsync.cli import finding
 from octavia_hmsync.network.db import network as network_repo
 from octavia_hmsync.services.checks import controllers
-from octavia_hmsync.services.checks import result
 from octavia_hmsync.services.checks import run
 from tests.cloud import ailing
 from tests.cloud import certificates
@@ -198,7 +198,7 @@ class TestTime(test_upgrade.CheckTestCase):
 
     def check_slowly(self, conf, engine):
         self.gate.wait()
-        return result.success()
+        return finding.success()
 
     def test_it_says_what_it_waits_for(self):
         self.patch(run, 'CHECKS',
