@@ -294,7 +294,7 @@ class Change(DatabaseMixin):
         self.app.stdout.write(f'{text}\n')
 
     def wait(self, parsed_args, look, goes_on):
-        """Wait for what was ordered, and show what changes.
+        """Wait for what was ordered, with --wait; show what changes.
 
         :param look: called without arguments; returns whether it is done,
                      {subject: its state} or lines, and a list of
@@ -302,6 +302,8 @@ class Change(DatabaseMixin):
         :param goes_on: the line when it is not waited for any more.
         :raises NotPossible: with that line, after --timeout.
         """
+        if not parsed_args.wait or parsed_args.dry_run:
+            return
         # Imported late: what draws bars takes a moment.
         from octavia_hmsync.cli import progress
 

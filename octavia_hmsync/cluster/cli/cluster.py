@@ -184,10 +184,9 @@ class SetCluster(base.Change, command.Command):
             self.say(f'Cluster {cluster.id} has these values already.')
         else:
             self._change(conf, engine, cluster, changes, parsed_args.dry_run)
-        if parsed_args.wait and not parsed_args.dry_run:
-            self.wait(parsed_args, lambda: _look(engine, cluster.id),
-                      f'The cluster manager goes on: see "octavia-hmsync '
-                      f'cluster show {cluster.id}".')
+        self.wait(parsed_args, lambda: _look(engine, cluster.id),
+                  f'The cluster manager goes on: see "octavia-hmsync '
+                  f'cluster show {cluster.id}".')
 
     def _change(self, conf, engine, cluster, changes, dry_run):
         counts = {name: changes.get(name, getattr(cluster, name))

@@ -119,10 +119,9 @@ class DrainDistributor(_Change):
             self._check(distributor_repo.drain(engine, found.id), found)
             self.say(f'Distributor {found.name} is drained, with '
                      f'{_count(found)} to move.')
-        if parsed_args.wait and not parsed_args.dry_run:
-            self.wait(parsed_args, lambda: _look(engine, found),
-                      f'Distributor {found.name} goes on draining: see '
-                      f'"octavia-hmsync distributor show {found.name}".')
+        self.wait(parsed_args, lambda: _look(engine, found),
+                  f'Distributor {found.name} goes on draining: see '
+                  f'"octavia-hmsync distributor show {found.name}".')
 
     @staticmethod
     def _check(is_possible, found):
@@ -204,10 +203,9 @@ class MoveVIP(base.Change, command.Command):
                     f'this moment: run the command again.')
             self.say(f'Cluster {cluster.id} moves to distributor '
                      f'{chosen.distributor_name}.')
-        if parsed_args.wait and not parsed_args.dry_run:
-            self.wait(parsed_args, lambda: _look_at_move(engine, chosen),
-                      f'Housekeeping goes on: see "octavia-hmsync cluster '
-                      f'show {cluster.id}".')
+        self.wait(parsed_args, lambda: _look_at_move(engine, chosen),
+                  f'Housekeeping goes on: see "octavia-hmsync cluster '
+                  f'show {cluster.id}".')
 
 
 def _look_at_move(engine, chosen):

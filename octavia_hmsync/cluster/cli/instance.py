@@ -74,10 +74,9 @@ class DeleteInstance(base.Change, command.Command):
             self.say(f'The instance {one.id} '
                      f'{"would be" if parsed_args.dry_run else "is"} deleted '
                      f'as soon as its clusters are elsewhere.')
-        if parsed_args.wait and not parsed_args.dry_run:
-            self.wait(parsed_args, lambda: _look(engine, one.id),
-                      'Housekeeping goes on: see "octavia-hmsync distributor '
-                      'instance list".')
+        self.wait(parsed_args, lambda: _look(engine, one.id),
+                  'Housekeeping goes on: see "octavia-hmsync distributor '
+                  'instance list".')
 
 
 def _look(engine, instance_id):

@@ -149,10 +149,9 @@ class _Order(base.Change, command.Command):
             return is_done(found), {
                 f'Member {member.id}': _describe(found)}
 
-        if parsed_args.wait and not parsed_args.dry_run:
-            self.wait(parsed_args, look,
-                      f'The cluster manager goes on: see "octavia-hmsync '
-                      f'cluster show {member.cluster_id}".')
+        self.wait(parsed_args, look,
+                  f'The cluster manager goes on: see "octavia-hmsync '
+                  f'cluster show {member.cluster_id}".')
 
 
 def _describe(member):

@@ -60,10 +60,9 @@ class RestoreCluster(base.Change, command.Command):
             self._tell(snapshot, status, statuses, True)
         else:
             self._restore(conf, engine, cluster, parsed_args)
-        if parsed_args.wait and not parsed_args.dry_run:
-            self.wait(parsed_args, lambda: _look_at_members(engine, cluster),
-                      f'Housekeeping goes on: see "octavia-hmsync cluster '
-                      f'show {cluster.id}".')
+        self.wait(parsed_args, lambda: _look_at_members(engine, cluster),
+                  f'Housekeeping goes on: see "octavia-hmsync cluster '
+                  f'show {cluster.id}".')
 
     def _restore(self, conf, engine, cluster, parsed_args):
         # Imported late: other commands start sooner.

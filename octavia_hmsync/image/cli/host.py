@@ -76,6 +76,3 @@ class DrainHost(rollout_start.Starter):
         from octavia_hmsync.image import causes
 
         return causes.Cause(causes.Kind.HOST, parsed_args.host)
-
-    def take_action(self, parsed_args):
-        return self.start_selected(parsed_args)

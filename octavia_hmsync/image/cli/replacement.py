@@ -108,8 +108,7 @@ class CancelReplacement(base.Change):
                     f'"octavia-hmsync image replacement list".')
             self.say(f'Replacement {found.id} of load balancer '
                      f'{found.load_balancer_id} {_TEXTS[state]}.')
-        if parsed_args.wait and not parsed_args.dry_run:
-            self._wait(engine, found.id, parsed_args)
+        self._wait(engine, found.id, parsed_args)
 
     def _wait(self, engine, replacement_id, parsed_args):
         def look():

@@ -170,7 +170,7 @@ class _ChangeRollout(base.Change):
             running = _count_running(engine, rollout_id)
             return not running, {f'Rollout {rollout_id}': f'{running} run'}
 
-        if self.WAIT and parsed_args.wait and not parsed_args.dry_run:
+        if self.WAIT:
             self.wait(parsed_args, look, f'What runs of rollout {rollout_id} '
                       f'comes to its end: see "octavia-hmsync image rollout '
                       f'show".')

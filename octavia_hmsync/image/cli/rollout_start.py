@@ -66,7 +66,7 @@ class Starter(base.DatabaseMixin, base.Lister):
         self.parser = parser
         return parser
 
-    def start_selected(self, parsed_args):
+    def take_action(self, parsed_args):
         """Start a rollout with the settings and the cause of options."""
         conf, engine = self.open_database(with_octavia=True)
         opts = conf[image_conf.GROUP]
@@ -82,7 +82,7 @@ class Starter(base.DatabaseMixin, base.Lister):
                           target.Targets(conf))
 
     def _read_cause(self, conf, engine, parsed_args):
-        """Return the Cause of start_selected()."""
+        """Return the Cause of take_action()."""
         raise NotImplementedError
 
     def start(self, conf, engine, settings, parsed_args, targets,
@@ -221,9 +221,6 @@ class StartRollout(Starter):
 
     def _read_cause(self, conf, engine, parsed_args):
         return selection.read_cause(conf, engine, parsed_args)
-
-    def take_action(self, parsed_args):
-        return self.start_selected(parsed_args)
 
 
 def check_that_none_is_active(engine):

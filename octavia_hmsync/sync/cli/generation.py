@@ -104,8 +104,7 @@ class RollBackGeneration(base.Change, command.Command):
         if pause:
             self.say(f'No amphora gets it before the pause ends. '
                      f'{watch.describe_pause(pause)}')
-        if parsed_args.wait and not parsed_args.dry_run:
-            watch.wait(self, parsed_args, conf, engine)
+        watch.wait(self, parsed_args, conf, engine)
 
 
 @dataclasses.dataclass(frozen=True)

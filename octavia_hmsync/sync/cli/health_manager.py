@@ -222,10 +222,9 @@ class ResumeHealthManager(_OfHost, base.Change, command.Command):
         else:
             hm_repo.change_status(engine, host, mem.DRAINING, mem.ONLINE)
             self.say(f'Health manager {host} at {member.address} is ONLINE.')
-        if parsed_args.wait and not parsed_args.dry_run:
-            sync_watch.wait(self, parsed_args, conf, engine, lambda seen: (
-                seen.is_complete and member.address in
-                seen.parts[0].generation.addresses))
+        sync_watch.wait(self, parsed_args, conf, engine, lambda seen: (
+            seen.is_complete and member.address in
+            seen.parts[0].generation.addresses))
 
 
 class DeleteHealthManager(base.Change, command.Command):
@@ -262,10 +261,9 @@ class DeleteHealthManager(base.Change, command.Command):
             raise exceptions.NotPossible(
                 f'{len(failed)} of {len(hosts)} health managers cannot be '
                 f'deleted: {", ".join(failed)}.')
-        if parsed_args.wait and not parsed_args.dry_run:
-            sync_watch.wait(self, parsed_args, conf, engine, lambda seen: (
-                seen.is_complete and not left.intersection(
-                    seen.parts[0].generation.addresses)))
+        sync_watch.wait(self, parsed_args, conf, engine, lambda seen: (
+            seen.is_complete and not left.intersection(
+                seen.parts[0].generation.addresses)))
 
     def _delete(self, conf, engine, host, dry_run):
         """Delete one; return its address, None if that stays listed."""

@@ -141,10 +141,9 @@ class Run(base.Change, command.Command):
                 else 'within some seconds; see "octavia-hmsync sync status".')
         self.say(f'{base.count(number, "amphora is", "amphorae are")} '
                  f'uploaded to {when}')
-        if parsed_args.wait:
-            watch.wait(self, parsed_args, conf, engine,
-                       (lambda _seen: _have_newest(engine, again))
-                       if parsed_args.amphora else None)
+        watch.wait(self, parsed_args, conf, engine,
+                   (lambda _seen: _have_newest(engine, again))
+                   if parsed_args.amphora else None)
 
 
 def _have_newest(engine, amphora_ids):
@@ -227,9 +226,8 @@ class Pause(base.Change, command.Command):
             self.say(f'Generation {newest.number} is on trial: an amphora '
                      f'that falls silent with it does not get the last good '
                      f'list back before the pause ends.')
-        if parsed_args.wait:
-            watch.wait(self, parsed_args, conf, engine, lambda seen: not any(
-                part.progress.claimed for part in seen.parts))
+        watch.wait(self, parsed_args, conf, engine, lambda seen: not any(
+            part.progress.claimed for part in seen.parts))
 
 
 class Resume(base.Change, command.Command):
@@ -247,5 +245,4 @@ class Resume(base.Change, command.Command):
             was_there = pause_repo.end(engine)
             text = 'The pause ends.'
         self.say(text if was_there else 'There is no pause.')
-        if parsed_args.wait and not parsed_args.dry_run:
-            watch.wait(self, parsed_args, conf, engine)
+        watch.wait(self, parsed_args, conf, engine)
