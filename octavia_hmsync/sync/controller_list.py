@@ -14,6 +14,7 @@ from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync import heartbeat_key
 from octavia_hmsync.sync.rules import member as mem
 from octavia_hmsync.sync.rules import subset
+from octavia_hmsync.sync.rules import timing
 from octavia_hmsync.sync.rules import zones as zn
 
 LOG = logging.getLogger(__name__)
@@ -81,11 +82,9 @@ class LiveControllerList(live_options.LiveOptions):
             hearing = self._find_hearing(own)
             if hearing:
                 slots, where = hearing, ' (those with this heartbeat_key)'
-        health_manager = self._conf.health_manager
         addresses = subset.subset(
-            self._conf.host, slots, subset.max_list_length(
-                health_manager.heartbeat_timeout,
-                health_manager.heartbeat_interval))
+            self._conf.host, slots,
+            timing.Settings.from_conf(self._conf).max_list_length)
         return {OPTION: addr.for_agents(addresses)}, where
 
     def _find_hearing(self, own):

@@ -12,6 +12,7 @@ from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import zone as zone_repo
 from octavia_hmsync.sync.rules import subset
+from octavia_hmsync.sync.rules import timing
 
 
 def _get_of_zone(work, amphora_id):
@@ -23,11 +24,9 @@ def _get_of_zone(work, amphora_id):
     names = zone_repo.get_names(work.engine, [amphora_id]).get(amphora_id)
     if not names:
         return ()
-    health_manager = work.conf.health_manager
     return subset.subset(
-        amphora_id, generation.slots_for(names), subset.max_list_length(
-            health_manager.heartbeat_timeout,
-            health_manager.heartbeat_interval))
+        amphora_id, generation.slots_for(names),
+        timing.Settings.from_conf(work.conf).max_list_length)
 
 
 def give_of_zone(work, new):

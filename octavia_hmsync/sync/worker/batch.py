@@ -17,11 +17,12 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import claim as claim_repo
+from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import outcome as outcome_repo
 from octavia_hmsync.sync.db import zone as zone_repo
 from octavia_hmsync.sync import heartbeat_key
 from octavia_hmsync.sync import payloads
-from octavia_hmsync.sync.rules import subset
+from octavia_hmsync.sync.rules import timing
 from octavia_hmsync.sync.rules import zones as zn
 from octavia_hmsync.sync.worker import targets
 
@@ -44,21 +45,20 @@ class Batch:
     As a context manager it releases all its claims in the end, whatever
     happens.
 
-    :param zones: zone by address of the list, of addresses with a zone.
+    :param generation: the Generation that they get.
     """
 
-    def __init__(self, conf, engine, generation, slots, owner, uploads_from,
-                 notifier=outbox.NOWHERE, key_digest=None, zones=None):
-        self._zones = zones or {}
+    def __init__(self, conf, engine, generation: generation_repo.Generation,
+                 owner, uploads_from, notifier=outbox.NOWHERE):
         self._scout = uploads_from
         self._conf = conf
         self._engine = engine
         self._generation = generation
-        self._slots = slots
+        self._number = generation.number
         self._owner = owner
         self._notifier = notifier
         # Digests of the key of the list, and of the key that is uploaded.
-        self._wanted_key = key_digest
+        self._wanted_key = generation.key_digest
         self._key_digest = None
         self._counts: collections.Counter[str] = collections.Counter()
         self._is_wanted = True
@@ -93,7 +93,7 @@ class Batch:
         # Set before: the answer may be lost.
         self._left = limit
         self._claimed = {a.id: a for a in claim_repo.claim_due(
-            self._engine, self._generation, self._owner, limit,
+            self._engine, self._number, self._owner, limit,
             self._conf.hmsync.claim_expiry, admitted_to, not_admitted_to,
             self._scout.name)}
         self._left = len(self._claimed)
@@ -142,14 +142,11 @@ class Batch:
         return dict(self._counts)
 
     def _choose_lists(self, amphora_ids):
-        length = subset.max_list_length(
-            self._conf.health_manager.heartbeat_timeout,
-            self._conf.health_manager.heartbeat_interval)
+        length = timing.Settings.from_conf(self._conf).max_list_length
         names = zone_repo.get_names(
-            self._engine, amphora_ids) if self._zones else {}
-        return {amphora_id: zn.part(
-            amphora_id, self._slots, self._zones,
-            names.get(amphora_id, zn.NOWHERE), length)
+            self._engine, amphora_ids) if self._generation.zones else {}
+        return {amphora_id: self._generation.part_for(
+            amphora_id, names.get(amphora_id, zn.NOWHERE), length)
             for amphora_id in amphora_ids}
 
     def _render(self, amphorae, lists):
@@ -179,8 +176,7 @@ class Batch:
         now = time.monotonic()
         if now - self._asked_at >= self._conf.hmsync.poll_interval:
             self._asked_at = now
-            self._is_wanted = targets.is_wanted(self._engine,
-                                                self._generation)
+            self._is_wanted = targets.is_wanted(self._engine, self._number)
 
     def _leave_gone(self, answers):
         """Leave out failures of amphorae that were deleted or replaced since.
@@ -211,7 +207,7 @@ class Batch:
         self._counts.update(outcome.result for outcome in outcomes)
         if not outcomes:
             return set()
-        recorded = outcome_repo.record(self._engine, self._generation,
+        recorded = outcome_repo.record(self._engine, self._number,
                                        self._owner, outcomes, self._key_digest,
                                        self._scout.name,
                                        self._conf.hmsync.offline_after)
@@ -221,7 +217,7 @@ class Batch:
     def _notify(self, claimed, outcomes):
         for outcome in outcomes:
             amphora = claimed[outcome.amphora_id]
-            told = (amphora.id, amphora.load_balancer_id, self._generation)
+            told = (amphora.id, amphora.load_balancer_id, self._number)
             if not self._is_news(amphora, outcome):
                 continue
             if outcome.error:

@@ -119,11 +119,8 @@ class BatchRunner:
         return {}
 
     def _run(self, target, owner, limit, on_all_begun):
-        with batch.Batch(self._conf, self._engine, target.generation.number,
-                         target.generation.slots, owner, self._scout,
-                         self._notifier,
-                         target.generation.key_digest,
-                         target.generation.zones) as work:
+        with batch.Batch(self._conf, self._engine, target.generation, owner,
+                         self._scout, self._notifier) as work:
             if not work.claim(limit, target.admitted_to,
                               target.not_admitted_to):
                 return {}

@@ -767,9 +767,11 @@ class TestSpreadClaims(_SpreadMixin, amphora.ClaimCases):
         """Nothing of it is claimed any more."""
         self.add_amphorae(5)
         amphora_repo.add_missing(self.engine)
+        generation = generation_repo.Generation(
+            1, LIST, '', trial.OPEN, 0, None, None)
         for number in range(20):
             with batch.Batch(
-                    self.conf, self.engine, 1, LIST, f'batch{number}',
+                    self.conf, self.engine, generation, f'batch{number}',
                     scout.Scout(self.conf, self.engine,
                                 scout.HOUSEKEEPING)) as begun:
                 self.assertTrue(begun.claim(5))

@@ -58,8 +58,10 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def run_batch(self, number=1, on_all_begun=lambda: None, slots=SLOTS,
                   key_digest=None):
-        with batch.Batch(self.conf, self.engine, number, slots, 'batch',
-                         self.scout, self.notifier, key_digest) as work:
+        generation = generation_repo.Generation(
+            number, slots, '', trial.OPEN, 0, None, None, key_digest)
+        with batch.Batch(self.conf, self.engine, generation, 'batch',
+                         self.scout, self.notifier) as work:
             if work.claim(100):
                 return work.run(self.uploader, on_all_begun)
         return {}

@@ -32,7 +32,8 @@ class TestSyncAmphoraeFlow(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.addCleanup(pace.close)
         generation_repo.publish(self.engine, 1, SLOTS, 'because', 'here')
         self.work = batch.Batch(
-            conf, self.engine, 1, SLOTS, 'batch',
+            conf, self.engine, generation_repo.get_newest(self.engine),
+            'batch',
             scout.Scout(conf, self.engine, scout.HOUSEKEEPING))
         self.flow = runner.get_sync_amphorae_flow(self.work, pace)
 
