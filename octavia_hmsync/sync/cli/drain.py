@@ -12,7 +12,7 @@ from octavia_hmsync.sync.db import doubt as doubt_repo
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import heartbeat as heartbeat_repo
-from octavia_hmsync.sync.rules import drain
+from octavia_hmsync.sync.rules import adoption
 from octavia_hmsync.sync.rules import heartbeats
 from octavia_hmsync.sync.rules import member as mem
 from octavia_hmsync.sync.rules import timing
@@ -91,13 +91,13 @@ class DrainWatch:
         doubts = {row.amphora_id: row.doubt for row in
                   doubt_repo.get_unproven(self._engine)}
         noted = heartbeat_repo.get_heartbeats(self._engine)
-        senders = {row.id: drain.judge(
+        senders = {row.id: adoption.judge_sender(
             self._address, None if row.controller_ip_port_list is None
             else addr.split_list(row.controller_ip_port_list),
             doubts.get(row.id), noted.get(row.id, {}).get(self._address),
             self._settings) for row in rows}
         return {amphora_id: sender for amphora_id, sender in senders.items()
-                if sender is not drain.Standing.GONE and
+                if sender is not adoption.Standing.GONE and
                 not self._is_silent(amphora_id)}
 
     def _is_silent(self, amphora_id):

@@ -15,13 +15,13 @@ from octavia_hmsync.sync.cli import watch as sync_watch
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
-from octavia_hmsync.sync.rules import drain as rules
+from octavia_hmsync.sync.rules import adoption
 from octavia_hmsync.sync.rules import member as mem
 
 # What keeps a drain, the worst first, of several amphorae.
-_FACTS = {rules.Standing.SENDS: 'have the new list and do not use it',
-          rules.Standing.HAS_IT: 'do not have the new list yet',
-          rules.Standing.MAY_SEND: 'were not seen to use it yet'}
+_FACTS = {adoption.Standing.SENDS: 'have the new list and do not use it',
+          adoption.Standing.HAS_IT: 'do not have the new list yet',
+          adoption.Standing.MAY_SEND: 'were not seen to use it yet'}
 _HOST_HELP = ('[DEFAULT] host of the health manager, as "health manager '
               'list" shows it')
 
@@ -170,7 +170,7 @@ class DrainHealthManager(_OfHost, base.Change, command.Command):
 
         def show(found):
             # What is on its way is only counted.
-            watch.show([make_bar(found)], name(found, rules.Standing.SENDS))
+            watch.show([make_bar(found)], name(found, adoption.Standing.SENDS))
             # A wrong empty answer would let the controller be switched off.
             return not found
 

@@ -248,3 +248,39 @@ def _would_leave_gap(other: tuple[str, ...], listened: abc.Iterable[str],
         return True
     return (watched >= 2 * len(other) * interval and
             longest_gap < gap - interval / 2)
+
+
+class Standing(enum.Enum):
+    """What is known of an amphora and a draining address; for people."""
+
+    # Its list holds the address, or is not known.
+    HAS_IT = 'does not have the new list yet'
+    # Its agent acknowledged a list without it, and may need a moment.
+    MAY_SEND = 'was not seen to use its new list yet'
+    SENDS = 'has the new list and does not use it'
+    GONE = 'no longer sends'
+
+
+def judge_sender(address: str, addresses: abc.Collection[str] | None,
+                 doubt: Doubt | None, heard_ago: float | None,
+                 settings: timing.Settings) -> Standing:
+    """Judge whether an amphora still sends to a draining address.
+
+    :param doubt: None if the amphora was seen to use that list.
+    :param heard_ago: seconds since the draining health manager noted a
+                      heartbeat that the new list rules out, or None.
+    """
+    if addresses is None or address in addresses:
+        return Standing.HAS_IT
+    if doubt is None:
+        return Standing.GONE
+    if not doubt.unknown and not any(
+            address in other for other in doubt.others):
+        return Standing.GONE
+    interval = settings.heartbeat_interval
+    longest = max([settings.max_list_length,
+                   *map(len, doubt.others)])
+    turn = time_for_round(longest, interval)
+    if heard_ago is not None and heard_ago <= turn:
+        return Standing.SENDS
+    return Standing.MAY_SEND if doubt.age <= turn else Standing.GONE

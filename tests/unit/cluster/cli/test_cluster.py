@@ -7,7 +7,7 @@ from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.distribution import backends
-from octavia_hmsync.cluster.distribution.ovs import traffic
+from octavia_hmsync.cluster.distribution.ovs import distributors
 from octavia_hmsync import exceptions
 from tests.db_cases.cluster import calls as cluster_calls
 from tests.unit.cli import base
@@ -152,7 +152,7 @@ class TestCluster(_TestCase):
                     raise answer
                 return answer
 
-        self.patch(traffic.ask, '__defaults__', (Client,))
+        self.patch(distributors.ask_traffic, '__defaults__', (Client,))
 
         def show(said=''):
             code, out, err = self.run_command(

@@ -18,7 +18,7 @@ from octavia_hmsync.sync.db import heartbeat as heartbeat_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.db import left_address as left_repo
 from octavia_hmsync.sync.db import outcome as outcome_repo
-from octavia_hmsync.sync.rules import drain as rules
+from octavia_hmsync.sync.rules import adoption
 from tests.unit.cli import base
 
 OLD = ('192.0.2.101:5555', '192.0.2.102:5555')
@@ -193,8 +193,8 @@ class TestHealthManager(base.CommandTestCase):
         lb = self.records.add_load_balancer()
         ids = sorted(self.records.add_amphora(f'192.0.2.{n}', lb)
                      for n in range(20, 40))
-        found = dict.fromkeys(ids, rules.Standing.MAY_SEND)
-        found[ids[-1]] = rules.Standing.SENDS
+        found = dict.fromkeys(ids, adoption.Standing.MAY_SEND)
+        found[ids[-1]] = adoption.Standing.SENDS
         look = drain.DrainWatch.get_senders
 
         def get_senders(watch):
@@ -327,12 +327,12 @@ class TestDrainWatch(base.CommandTestCase):
         return self.watch.get_senders().get(self.amphora_id)
 
     def test_until_it_is_proven(self):
-        self.assertEqual(rules.Standing.HAS_IT, self.sender())
+        self.assertEqual(adoption.Standing.HAS_IT, self.sender())
         self.upload(OLD)
         self.adopt()
-        self.assertEqual(rules.Standing.HAS_IT, self.sender())
+        self.assertEqual(adoption.Standing.HAS_IT, self.sender())
         self.upload(NEW)
-        self.assertEqual(rules.Standing.MAY_SEND, self.sender())
+        self.assertEqual(adoption.Standing.MAY_SEND, self.sender())
         self.adopt()
         self.assertIsNone(self.sender())
 
@@ -348,7 +348,7 @@ class TestDrainWatch(base.CommandTestCase):
         self.adopt()
         self.upload(NEW)
         self.age(79)
-        self.assertEqual(rules.Standing.MAY_SEND, self.sender())
+        self.assertEqual(adoption.Standing.MAY_SEND, self.sender())
         self.age(81)
         self.assertIsNone(self.sender())
 
@@ -358,17 +358,17 @@ class TestDrainWatch(base.CommandTestCase):
         self.upload(NEW)
         self.age(600)
         heartbeat_repo.note_heartbeat(self.engine, self.amphora_id, DRAINING)
-        self.assertEqual(rules.Standing.SENDS, self.sender())
+        self.assertEqual(adoption.Standing.SENDS, self.sender())
         # Until its agent restarts, for example.
         self.make_older(models.Heartbeat, 'heard_at', 81)
         self.assertIsNone(self.sender())
 
     def test_dead_amphora_is_not_waited_for(self):
         self.upload(OLD)
-        self.assertEqual(rules.Standing.HAS_IT, self.sender())
+        self.assertEqual(adoption.Standing.HAS_IT, self.sender())
         self.now += 60
         self.records.set_health(self.amphora_id, age=1)
-        self.assertEqual(rules.Standing.HAS_IT, self.sender())
+        self.assertEqual(adoption.Standing.HAS_IT, self.sender())
         self.now += 61
         self.assertIsNone(self.sender())
 
