@@ -216,7 +216,8 @@ class Process(attempt.Attempt):
         evidence = self._work.read()
         old = evidence.amphorae.get(self._work.old_id)
         new = evidence.amphorae.get(self._work.new_id)
-        if old is None and new is not None and self._is_only_one(evidence):
+        if old is None and new is not None and (
+                evidence.amphorae.keys() == {new.id}):
             return self._keep(reason, new)
         if old is not None and was_switched:
             error = self._give_back(old, new)
@@ -239,10 +240,6 @@ class Process(attempt.Attempt):
             return self._unlock(attempt.skip(
                 f'{reason} They are no better without it.'))
         return self._unlock((make_outcome or attempt.fail)(reason))
-
-    def _is_only_one(self, evidence):
-        """Tell whether only the new amphora is left."""
-        return evidence.amphorae.keys() == {self._work.new_id}
 
     def _keep(self, reason, new):
         """Keep the new amphora: the row of the old one is gone."""
