@@ -40,15 +40,11 @@ class VIPPorts:
         :raises NotPossible: with the reason, which names what to do.
         :raises CloudUnavailable, CloudRefused: if Neutron does not answer.
         """
-        held = self._claims.claim(cluster_id)
-        if held is None:
-            return None
         try:
-            return self._restore(held, values)
+            with self._claims.held(cluster_id) as held:
+                return self._restore(held, values)
         except exceptions.Interrupted:
             return None
-        finally:
-            held.release()
 
     def _restore(self, held, values):
         held.look()
