@@ -7,20 +7,14 @@ import collections
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
 from octavia_hmsync.cli import progress
-from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.cli import rollout_watch as watch
 from octavia_hmsync.image.db import cancel as cancel_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
-from octavia_hmsync.image.rollout import estimate
 from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.sync.cli import load_balancers
-from octavia_hmsync.sync.db import house_keeper as keeper_repo
 
-# Replacements whose durations are used for estimates.
-LAST = 20
-STATES = (replace_repo.RUNNING, replace_repo.DONE, replace_repo.FAILED,
-          replace_repo.REFUSED, replace_repo.SKIPPED, replace_repo.CANCELLED)
 # Settings with a number, and their help texts.
 NUMBERS = {
     'canaries': 'so many of each topology, flavor, availability zone and '
@@ -31,98 +25,6 @@ NUMBERS = {
     'max_failures': 'halt when so many failed',
     'watch_time': 'seconds for which what is done is watched before it makes '
                   'room for the next one, 0 for none'}
-
-
-def get_rollout(engine, rollout_id=None):
-    """Return a rollout (default: active or last), or raise NotPossible."""
-    if rollout_id is not None:
-        rollout = rollout_repo.get(engine, rollout_id)
-        if rollout is None:
-            raise exceptions.NotPossible(
-                f'There is no rollout {rollout_id}: see "octavia-hmsync '
-                f'image rollout list".')
-        return rollout
-    rollout = rollout_repo.get_last(engine)
-    if rollout is None:
-        raise exceptions.NotPossible(
-            'There was no rollout yet: begin one with "octavia-hmsync image '
-            'rollout start".')
-    return rollout
-
-
-def why_it_waits(engine, rollout, rows):
-    """Tell why a rollout begins nothing more now, None if it may.
-
-    Load balancers that are left out do not count.
-
-    :param rollout: Rollout.
-    :param rows: all of its Replacements.
-    """
-    if rollout.state != rollout_repo.RUNNING:
-        return None
-    ages = replace_repo.get_start_ages(engine, limits.HOUR)
-    return limits.get_limit(limits.Situation(
-        rollout.settings, rollout.now, (), rows, start_ages=ages))
-
-
-class Lookout:
-    """Tells how far a rollout is."""
-
-    def __init__(self, conf, engine):
-        self._conf = conf
-        self._engine = engine
-        # What was read of the fleet, and at which version of the rollout.
-        self._version = None
-        self._candidates = ()
-        self._problem = None
-
-    def look(self, rollout, rows):
-        """Look once; the fleet is read again only after a change.
-
-        :returns: (an estimate.Outlook; why it does not know what is left, or
-                  None).
-        """
-        if self._version != rollout.version:
-            self._read(rollout)
-            self._version = rollout.version
-        durations = replace_repo.get_durations(self._engine, LAST)
-        return estimate.get_outlook(
-            limits.Situation(rollout.settings, rollout.now, self._candidates,
-                             rows),
-            (rollout.now - rollout.created_at).total_seconds(),
-            None if self._problem or not durations
-            else sum(durations) / len(durations),
-            min(rollout.settings.parallel,
-                count_at_once(self._conf, self._engine))), self._problem
-
-    def _read(self, rollout):
-        # Imported late, as where other commands need more than the database.
-        from octavia_hmsync.image.rollout import reading
-        from octavia_hmsync.image import target
-
-        self._candidates, self._problem = (), None
-        if rollout.state not in rollout_repo.ACTIVE_STATES:
-            return
-        try:
-            self._candidates = reading.read_fleet(
-                self._conf, self._engine, target.Targets(self._conf),
-                rollout.settings, rollout.now,
-                rollout.undo_of).candidates
-        except exceptions.CloudUnavailable as e:
-            self._problem = str(e)
-
-
-def count_at_once(conf, engine):
-    """Return how many housekeeping replaces at once, by this octavia.conf."""
-    return (conf[image_conf.GROUP].replacements_at_once *
-            len(keeper_repo.get_up(engine, conf.hmsync.offline_after)))
-
-
-def add_rollout_argument(parser):
-    """Add the argument that names an earlier rollout."""
-    parser.add_argument(
-        'rollout', metavar='<rollout>', nargs='?',
-        help='its id (default: the active one, or the last one)')
 
 
 class _ChangeRollout(base.Change):
@@ -199,13 +101,10 @@ class ResumeRollout(_ChangeRollout):
 
     def _wait(self, engine, rollout_id, parsed_args):
         """Wait, if that is wanted, until it has ended."""
-        # Imported late: it imports this module.
-        from octavia_hmsync.image.cli import rollout_watch
-
         if parsed_args.wait and not parsed_args.dry_run:
             conf = self.load_configuration(with_octavia=True)
-            rollout_watch.follow(self.app, conf, engine, rollout_id,
-                                 progress.INTERVAL, parsed_args.timeout)
+            watch.follow(self.app, conf, engine, rollout_id,
+                         progress.INTERVAL, parsed_args.timeout)
 
 
 class CancelRollout(_ChangeRollout):
@@ -243,7 +142,7 @@ class ListRollouts(base.ListCommand):
         rollouts = rollout_repo.get_all(engine)
         counts = replace_repo.count_states(engine, [r.id for r in rollouts])
         return [(r.id, r.state, *(counts[r.id].get(state, 0)
-                                  for state in STATES),
+                                  for state in watch.STATES),
                  r.settings.mode, r.settings.cause, r.settings.cause_value,
                  r.undo_of, base.format_time(r.created_at),
                  base.format_time(r.finished_at), r.reason)
@@ -260,15 +159,15 @@ class ShowRollout(base.DatabaseMixin, base.ShowOne):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        add_rollout_argument(parser)
+        watch.add_rollout_argument(parser)
         return parser
 
     def take_action(self, parsed_args):
         conf, engine = self.open_database(with_octavia=True)
-        rollout = get_rollout(engine, parsed_args.rollout)
+        rollout = watch.get_rollout(engine, parsed_args.rollout)
         rows = replace_repo.get_of_rollout(engine, rollout.id)
         settings = rollout.settings
-        outlook, problem = Lookout(conf, engine).look(rollout, rows)
+        outlook, problem = watch.Lookout(conf, engine).look(rollout, rows)
         if problem:
             self.app.stderr.write(f'How many are left is not known: '
                                   f'{problem}\n')
@@ -281,7 +180,7 @@ class ShowRollout(base.DatabaseMixin, base.ShowOne):
             ('id', 'state', 'reason', 'total', 'left', 'done_per_hour',
              'ends_at', 'waits_for', 'undo_of', 'cause', 'cause_value',
              'only', 'mode', *NUMBERS, 'at_once', 'windows',
-             *map(str.lower, STATES),
+             *map(str.lower, watch.STATES),
              'running_now', 'watched_now', 'failures', 'refusals',
              'tried_again', 'given_up', 'created_at', 'updated_at',
              'finished_at'),
@@ -291,12 +190,12 @@ class ShowRollout(base.DatabaseMixin, base.ShowOne):
              round(outlook.per_second * limits.HOUR, 1) if is_active
              else None,
              base.format_time(outlook.ends_at) if is_active else None,
-             why_it_waits(engine, rollout, rows), rollout.undo_of,
+             watch.why_it_waits(engine, rollout, rows), rollout.undo_of,
              settings.cause, settings.cause_value, settings.only or None,
              settings.mode, *(getattr(settings, name) for name in NUMBERS),
-             min(settings.parallel, count_at_once(conf, engine)),
+             min(settings.parallel, watch.count_at_once(conf, engine)),
              settings.windows,
-             *(sum(r.state == state for r in rows) for state in STATES),
+             *(sum(r.state == state for r in rows) for state in watch.STATES),
              _list(names, [(r, {'phase': r.phase}) for r in rows
                            if r.state == replace_repo.RUNNING]),
              _list(names, [

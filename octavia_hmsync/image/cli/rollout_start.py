@@ -108,8 +108,8 @@ class Starter(base.DatabaseMixin, base.Lister):
                 f'{_describe_nothing(settings)}{others}: see "octavia-hmsync '
                 f'{"host" if settings.cause == "HOST" else "image"} list".')
         if found:
-            self._tell_time(engine, settings, found, rollout_commands
-                            .count_at_once(conf, engine))
+            self._tell_time(engine, settings, found,
+                            rollout_watch.count_at_once(conf, engine))
         if not parsed_args.dry_run:
             rollout_id = self._start(engine, settings,
                                      parsed_args.reason or '', undo_of)
@@ -117,7 +117,7 @@ class Starter(base.DatabaseMixin, base.Lister):
                 rollout_watch.follow(self.app, conf, engine, rollout_id,
                                      parsed_args.interval,
                                      parsed_args.timeout, self.app.stderr)
-            rollout = rollout_commands.get_rollout(engine, rollout_id)
+            rollout = rollout_watch.get_rollout(engine, rollout_id)
             sizes = {is_canary: sum(len(wave) for kind, wave in found
                                     if kind == is_canary)
                      for is_canary in (True, False)}
@@ -156,7 +156,7 @@ class Starter(base.DatabaseMixin, base.Lister):
         # For an estimate the clock of this host will do.
         now = timeutils.utcnow()
         known = replace_repo.get_durations(
-            engine, rollout_commands.LAST)
+            engine, rollout_watch.LAST)
         seconds = (estimate.get_end(settings, found, now, min(
             known, default=0), at_once) - now).total_seconds()
         each = (f'the {min(known):.0f} s that the fastest of the last ones '

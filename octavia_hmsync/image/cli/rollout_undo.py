@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""octavia-hmsync image rollout rules."""
+"""octavia-hmsync image rollout undo."""
 
 import dataclasses
 
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.cli import rollout as rollout_commands
 from octavia_hmsync.image.cli import rollout_start
+from octavia_hmsync.image.cli import rollout_watch
 from octavia_hmsync.image.db import aftermath as aftermath_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image import inventory
@@ -46,11 +46,11 @@ class UndoRollout(rollout_start.Starter):
 
 def _find(engine, rollout_id):
     if rollout_id is not None:
-        return rollout_commands.get_rollout(engine, rollout_id)
+        return rollout_watch.get_rollout(engine, rollout_id)
     first = next((rollout for rollout in rollout_repo.get_all(engine)
                   if rollout.undo_of is None), None)
     # Without any, this reports that there was none.
-    return first or rollout_commands.get_rollout(engine)
+    return first or rollout_watch.get_rollout(engine)
 
 
 def _check_tags(conf, engine, targets, first):

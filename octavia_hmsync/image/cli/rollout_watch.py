@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""octavia-hmsync image rollout watch."""
+"""octavia-hmsync image rollout watch, and how far a rollout is."""
 
 import collections
 import dataclasses
@@ -9,15 +9,113 @@ from cliff import command
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import progress
+from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.cli import replacement as replacement_commands
-from octavia_hmsync.image.cli import rollout as rollout_commands
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.image.rollout import estimate
+from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.sync.cli import load_balancers
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
 
+# Replacements whose durations are used for estimates.
+LAST = 20
+STATES = (replace_repo.RUNNING, replace_repo.DONE, replace_repo.FAILED,
+          replace_repo.REFUSED, replace_repo.SKIPPED, replace_repo.CANCELLED)
 _PROBLEMS = (replace_repo.FAILED, replace_repo.REFUSED)
+
+
+def get_rollout(engine, rollout_id=None):
+    """Return a rollout (default: active or last), or raise NotPossible."""
+    if rollout_id is not None:
+        rollout = rollout_repo.get(engine, rollout_id)
+        if rollout is None:
+            raise exceptions.NotPossible(
+                f'There is no rollout {rollout_id}: see "octavia-hmsync '
+                f'image rollout list".')
+        return rollout
+    rollout = rollout_repo.get_last(engine)
+    if rollout is None:
+        raise exceptions.NotPossible(
+            'There was no rollout yet: begin one with "octavia-hmsync image '
+            'rollout start".')
+    return rollout
+
+
+def why_it_waits(engine, rollout, rows):
+    """Tell why a rollout begins nothing more now, None if it may.
+
+    Load balancers that are left out do not count.
+
+    :param rollout: Rollout.
+    :param rows: all of its Replacements.
+    """
+    if rollout.state != rollout_repo.RUNNING:
+        return None
+    ages = replace_repo.get_start_ages(engine, limits.HOUR)
+    return limits.get_limit(limits.Situation(
+        rollout.settings, rollout.now, (), rows, start_ages=ages))
+
+
+class Lookout:
+    """Tells how far a rollout is."""
+
+    def __init__(self, conf, engine):
+        self._conf = conf
+        self._engine = engine
+        # What was read of the fleet, and at which version of the rollout.
+        self._version = None
+        self._candidates = ()
+        self._problem = None
+
+    def look(self, rollout, rows):
+        """Look once; the fleet is read again only after a change.
+
+        :returns: (an estimate.Outlook; why it does not know what is left, or
+                  None).
+        """
+        if self._version != rollout.version:
+            self._read(rollout)
+            self._version = rollout.version
+        durations = replace_repo.get_durations(self._engine, LAST)
+        return estimate.get_outlook(
+            limits.Situation(rollout.settings, rollout.now, self._candidates,
+                             rows),
+            (rollout.now - rollout.created_at).total_seconds(),
+            None if self._problem or not durations
+            else sum(durations) / len(durations),
+            min(rollout.settings.parallel,
+                count_at_once(self._conf, self._engine))), self._problem
+
+    def _read(self, rollout):
+        # Imported late, as where other commands need more than the database.
+        from octavia_hmsync.image.rollout import reading
+        from octavia_hmsync.image import target
+
+        self._candidates, self._problem = (), None
+        if rollout.state not in rollout_repo.ACTIVE_STATES:
+            return
+        try:
+            self._candidates = reading.read_fleet(
+                self._conf, self._engine, target.Targets(self._conf),
+                rollout.settings, rollout.now,
+                rollout.undo_of).candidates
+        except exceptions.CloudUnavailable as e:
+            self._problem = str(e)
+
+
+def count_at_once(conf, engine):
+    """Return how many housekeeping replaces at once, by this octavia.conf."""
+    return (conf[image_conf.GROUP].replacements_at_once *
+            len(keeper_repo.get_up(engine, conf.hmsync.offline_after)))
+
+
+def add_rollout_argument(parser):
+    """Add the argument that names an earlier rollout."""
+    parser.add_argument(
+        'rollout', metavar='<rollout>', nargs='?',
+        help='its id (default: the active one, or the last one)')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,13 +145,13 @@ class WatchRollout(base.DatabaseMixin, command.Command):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        rollout_commands.add_rollout_argument(parser)
+        add_rollout_argument(parser)
         progress.add_arguments(parser)
         return parser
 
     def take_action(self, parsed_args):
         conf, engine = self.open_database(with_octavia=True)
-        rollout = rollout_commands.get_rollout(engine, parsed_args.rollout)
+        rollout = get_rollout(engine, parsed_args.rollout)
         follow(self.app, conf, engine, rollout.id, parsed_args.interval,
                parsed_args.timeout)
 
@@ -61,17 +159,17 @@ class WatchRollout(base.DatabaseMixin, command.Command):
 def follow(app, conf, engine, rollout_id, interval, timeout, stream=None):
     """Show a rollout to its end; NotPossible unless that is DONE, in time."""
     max_age = conf.hmsync.offline_after
-    lookout = rollout_commands.Lookout(conf, engine)
+    lookout = Lookout(conf, engine)
     names = load_balancers.Names(engine)
 
     def look():
-        now = rollout_commands.get_rollout(engine, rollout_id)
+        now = get_rollout(engine, rollout_id)
         rows = replace_repo.get_of_rollout(engine, rollout_id)
         names.read({r.load_balancer_id for r in rows
                     if r.state in (replace_repo.RUNNING, *_PROBLEMS)})
         outlook, problem = lookout.look(now, rows)
         return _Seen(now, rows,
-                     rollout_commands.why_it_waits(engine, now, rows),
+                     why_it_waits(engine, now, rows),
                      keeper_repo.get_up(engine, max_age), outlook, problem)
 
     with progress.Watch(
@@ -130,6 +228,6 @@ def _make_bar(seen):
         'rollout', outlook.done, None if seen.problem else outlook.total,
         'load balancers', tuple(
             f'{counts[state]} {state.lower()}'
-            for state in rollout_commands.STATES
+            for state in STATES
             if counts[state] and state != replace_repo.DONE),
         outlook.per_second, left or 0)
