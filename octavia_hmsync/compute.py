@@ -7,6 +7,7 @@ a request that finds nothing for 15 s, and cannot list. Any other driver of
 Octavia's is asked for what it can do.
 """
 
+import contextlib
 import dataclasses
 import datetime
 import re
@@ -168,8 +169,18 @@ class Driver:
         with self._reported('be loaded'):
             self._driver = compat_compute.load_driver(name)
 
+    @contextlib.contextmanager
     def _reported(self, action):
-        return _Reported(self._name, action)
+        """Turn any exception of the driver into one line."""
+        try:
+            yield
+        except Exception as e:
+            reason = ' '.join(str(e).split()).rstrip('.')
+            raise exceptions.CloudUnavailable(
+                f'The compute driver {self._name} could not {action} '
+                f'({type(e).__name__}: {reason}). See whether the compute '
+                f'service runs, and [controller_worker] compute_driver.'
+            ) from e
 
     def get_status(self, compute_id):
         with self._reported(f'tell of the instance {compute_id}'):
@@ -207,23 +218,3 @@ class Driver:
     def delete(self, compute_id):
         with self._reported(f'delete the instance {compute_id}'):
             self._driver.delete(compute_id)
-
-
-class _Reported:
-    """Turns any exception of a driver into one line."""
-
-    def __init__(self, name, action):
-        self._name, self._action = name, action
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, _traceback):
-        if isinstance(error, Exception):
-            reason = ' '.join(str(error).split()).rstrip('.')
-            raise exceptions.CloudUnavailable(
-                f'The compute driver {self._name} could not {self._action} '
-                f'({type(error).__name__}: {reason}). See whether the '
-                f'compute service runs, and [controller_worker] '
-                f'compute_driver.') from error
-        return False

@@ -136,37 +136,10 @@ def check_quota(all_facts):
         needed['cores'].append(flavor.cores if flavor else 0)
         needed['ram'].append(flavor.ram if flavor else 0)
     left = all_facts[0].compute.left
-    return check_left(
+    return facts.check_left(
         {resource: (needed[resource], left.get(resource), name)
          for resource, name in _RESOURCES.items()},
-        all_facts[0].settings.parallel, 'Nova')
-
-
-def check_left(resources, parallel, service):
-    """Whether quotas have room for replacements.
-
-    :param resources: {name: (what each load balancer takes; what is left,
-                      None for any number; its name for the operator)}.
-    """
-    limited = [(sorted(needed, reverse=True), left, title)
-               for _name, (needed, left, title) in sorted(resources.items())
-               if left is not None]
-    for needed, left, title in limited:
-        if left < needed[0]:
-            return finding.failure(
-                f'A replacement takes up to {needed[0]} {title} more while '
-                f'it goes on, and the project of Octavia may have {left} '
-                f'more: raise its quota in {service}.')
-    for needed, left, title in limited:
-        # The largest ones may run together.
-        at_once = needed[:parallel]
-        if left < sum(at_once):
-            return finding.warning(
-                f'{len(at_once)} replacements at once take up to '
-                f'{sum(at_once)} {title} more, and the project of Octavia '
-                f'may have {left} more: raise its quota in {service}, or '
-                f'set a smaller rollout_parallel.')
-    return finding.success()
+        all_facts[0].settings.parallel, 'in Nova')
 
 
 def find_unknown(known, *names):
@@ -294,7 +267,7 @@ def check_volume_quota(all_facts):
                  f'GB of volumes{of_type}')):
             resources[name + kind] = (
                 [each] * len(all_facts), known.left.get(name + kind), title)
-    return check_left(resources, settings.parallel, 'Cinder')
+    return facts.check_left(resources, settings.parallel, 'in Cinder')
 
 
 def check_volume_zone(known):

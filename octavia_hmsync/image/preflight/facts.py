@@ -2,6 +2,7 @@
 
 """The data that the checks of "image check" use; they ask no service."""
 
+from collections.abc import Mapping
 import dataclasses
 
 from octavia_hmsync.cli import finding
@@ -267,3 +268,32 @@ def find_unknown(part: Network | Compute | Volumes | None, row: str,
         if isinstance(value, Hidden):
             return finding.not_checked(value.reason)
     return None
+
+
+def check_left(resources: Mapping[str, tuple[list[int], int | None, str]],
+               parallel: int, where: str) -> finding.Finding:
+    """Whether quotas have room for replacements.
+
+    :param resources: {name: (what each load balancer takes; what is left,
+                      None for any number; its name for the operator)}.
+    :param where: which quota, and of which service.
+    """
+    limited = [(sorted(needed, reverse=True), left, title)
+               for _name, (needed, left, title) in sorted(resources.items())
+               if left is not None]
+    for needed, left, title in limited:
+        if left < needed[0]:
+            return finding.failure(
+                f'A replacement takes up to {needed[0]} {title} more while '
+                f'it goes on, and the project of Octavia may have {left} '
+                f'more: raise its quota {where}.')
+    for needed, left, title in limited:
+        # The largest ones may run together.
+        at_once = needed[:parallel]
+        if left < sum(at_once):
+            return finding.warning(
+                f'{len(at_once)} replacements at once take up to '
+                f'{sum(at_once)} {title} more, and the project of Octavia '
+                f'may have {left} more: raise its quota {where}, or '
+                f'set a smaller rollout_parallel.')
+    return finding.success()

@@ -132,22 +132,10 @@ def check_port_quota(all_facts):
     unknown = find_unknown(all_facts[0], 'ports_left', 'subnets')
     if unknown:
         return unknown
-    left = all_facts[0].network.ports_left
-    needed = sorted(map(count_ports, all_facts), reverse=True)
-    if left is not None and left < needed[0]:
-        return finding.failure(
-            f'A replacement takes up to {needed[0]} ports more while it goes '
-            f'on, and the project of Octavia may have {left} more: raise its '
-            f'quota of ports in Neutron.')
-    # The largest ones may run together.
-    at_once = needed[:all_facts[0].settings.parallel]
-    if left is not None and left < sum(at_once):
-        return finding.warning(
-            f'{len(at_once)} replacements at once take up to {sum(at_once)} '
-            f'ports more, and the project of Octavia may have {left} more: '
-            f'raise its quota of ports in Neutron, or set a smaller '
-            f'rollout_parallel.')
-    return finding.success()
+    return facts.check_left(
+        {'ports': (list(map(count_ports, all_facts)),
+                   all_facts[0].network.ports_left, 'ports')},
+        all_facts[0].settings.parallel, 'of ports in Neutron')
 
 
 def find_unknown(known, *names):
