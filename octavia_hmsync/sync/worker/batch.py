@@ -59,7 +59,7 @@ class Batch:
         self._notifier = notifier
         # Digests of the key of the list, and of the key that is uploaded.
         self._wanted_key = generation.key_digest
-        self._key_digest = None
+        self._key_digest: str | None = None
         self._counts: collections.Counter[str] = collections.Counter()
         self._is_wanted = True
         self._asked_at = time.monotonic()
