@@ -265,12 +265,10 @@ class Watch(Display):
             return None
 
 
-def add_arguments(parser, interval=INTERVAL,
-                  timeout_help='give up after so long', default=None):
+def add_arguments(parser, timeout_help='give up after so long'):
     """Add the arguments --interval and --timeout."""
     parser.add_argument('--interval', type=plain.positive_seconds,
-                        default=interval, metavar='<seconds>',
-                        help=f'time between two looks (default: {interval})')
+                        default=INTERVAL, metavar='<seconds>',
+                        help=f'time between two looks (default: {INTERVAL})')
     parser.add_argument('--timeout', type=plain.positive_seconds,
-                        default=default, metavar='<seconds>',
-                        help=timeout_help)
+                        metavar='<seconds>', help=timeout_help)

@@ -21,10 +21,12 @@ _ATTEMPTS = 5
 class LoadBalancers:
     """The requests to Octavia; timeout is for a load balancer in PENDING."""
 
-    def __init__(self, api: cloud.API, timeout=600.0, interval=2.0):
+    # Seconds between two looks.
+    interval = 2.0
+
+    def __init__(self, api: cloud.API, timeout=600.0):
         self._api = api
         self._timeout = timeout
-        self.interval = interval
 
     def get_all(self, **query):
         """Return load balancers as the API shows them."""

@@ -135,7 +135,7 @@ class Switcher:
         self._load_balancers.delete(pair.clone.id)
 
     def retire(self, name_or_id, timeout, without_floating_ip=False,
-               tell=lambda text: None, settle=SETTLE, dry_run=False):
+               tell=lambda text: None, dry_run=False):
         """Delete the source, once it is no longer used.
 
         :param timeout: seconds to wait for the end of its connections.
@@ -148,8 +148,7 @@ class Switcher:
         if pair.phase != rules.Phase.RETIRING:
             self._check_unused(pair, without_floating_ip)
             if not dry_run:
-                self._wait_for_connections(pair.source.id, timeout, settle,
-                                           tell)
+                self._wait_for_connections(pair.source.id, timeout, tell)
         if dry_run:
             return pair
         self._mark(pair)
@@ -178,7 +177,7 @@ class Switcher:
                 f'which is not deleted: {"; ".join(worse)}. Repair it, or '
                 f'go back.')
 
-    def _wait_for_connections(self, source_id, timeout, settle, tell):
+    def _wait_for_connections(self, source_id, timeout, tell):
         start = time.monotonic()
         samples = []
         rates = progress.Rates()
@@ -197,7 +196,7 @@ class Switcher:
                 tell(f'Ended at load balancer {source_id}: '
                      f'{bar.describe(rate)}.')
                 told = count
-            if rules.is_drained(samples, settle):
+            if rules.is_drained(samples, SETTLE):
                 return
             if now >= timeout:
                 if count:

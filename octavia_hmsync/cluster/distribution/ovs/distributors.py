@@ -311,12 +311,11 @@ def _outcome(plan, told, lost):
                            problems)
 
 
-def ask_traffic(conf, engine, make_client=make_client):
+def ask_traffic(conf, engine):
     """Ask all distributors how much they have sent to members.
 
     Only Open vSwitch counts that; OVN does not.
 
-    :param make_client: takes conf and a URL.
     :returns: {name of a distributor: {(id of a cluster, id of an amphora):
               (packets, bytes)}}, since it was told of the member; without
               distributors that do not answer.

@@ -152,7 +152,7 @@ class TestCluster(_TestCase):
                     raise answer
                 return answer
 
-        self.patch(distributors.ask_traffic, '__defaults__', (Client,))
+        self.patch(distributors, 'make_client', Client)
 
         def show(said=''):
             code, out, err = self.run_command(
