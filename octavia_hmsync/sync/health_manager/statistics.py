@@ -107,8 +107,8 @@ class AdoptionStatisticsDriver(heartbeats.StatsDriverMixin):
         self._recorder: typing.Any = None
         self._counter: typing.Any = None
         self._pid = None
-        self._problem = None
-        self._record_problem = None
+        # {what is logged of a failure: the last one}
+        self._problems: dict[str, str | None] = {}
 
     def update_stats(self, listener_stats, deltas=False):
         """Note the amphorae that sent these statistics.
@@ -120,34 +120,46 @@ class AdoptionStatisticsDriver(heartbeats.StatsDriverMixin):
         """
         if not self._is_here():
             return
-        self._observe(listener_stats)
+        # The keepalive of this health manager logs a database that is down.
+        self._try(self._observe, listener_stats,
+                  'The adoption of lists is not observed: %s',
+                  'octavia-hmsync: the adoption of lists is not observed:')
         # Called from here, because it inspects the call stack.
-        self._record(heartbeats.find_message())
+        message = heartbeats.find_message()
+        if message is not None:
+            # A replacement waits for a recorded heartbeat for a while, then
+            # goes on without.
+            self._try(self._record, message,
+                      'What an amphora says is not recorded: %s',
+                      'octavia-hmsync: what amphorae say while they are '
+                      'replaced is not recorded:')
+
+    def _try(self, function, argument, without_database, failure):
+        """Call a function, and log what it raises; a failure once."""
+        problem = None
+        try:
+            self._begin()
+            function(argument)
+        except Exception as e:
+            problem = f'{type(e).__name__}: {e}'
+            if api.is_database_error(e):
+                LOG.debug(without_database, api.describe(e))
+            elif problem != self._problems.get(failure):
+                LOG.exception(failure)
+        self._problems[failure] = problem
 
     def _observe(self, listener_stats):
         # An amphora without listeners sends no statistics and no id.
         arrived = {stats.amphora_id: stats.received_time
                    for stats in listener_stats if stats.amphora_id}
-        try:
-            self._begin()
-            self._observer.observe_any()
-            for amphora_id, received_time in arrived.items():
-                delay = time.time() - (received_time or time.time())
-                self._observer.observe(amphora_id, max(0.0, delay))
-            self._problem = None
-        except Exception as e:
-            self._report(e)
+        self._observer.observe_any()
+        for amphora_id, received_time in arrived.items():
+            delay = time.time() - (received_time or time.time())
+            self._observer.observe(amphora_id, max(0.0, delay))
 
     def _record(self, message):
-        if message is None:
-            return
-        try:
-            self._begin()
-            self._recorder.note(message)
-            self._counter.note(message)
-            self._record_problem = None
-        except Exception as e:
-            self._report_record(e)
+        self._recorder.note(message)
+        self._counter.note(message)
 
     def _is_here(self):
         """Tell whether this is a health manager that runs the plugin."""
@@ -164,26 +176,3 @@ class AdoptionStatisticsDriver(heartbeats.StatsDriverMixin):
         self._recorder = ViewRecorder(compat.CONF, engine)
         self._counter = MemberCounter(compat.CONF, engine)
         self._pid = os.getpid()
-
-    def _report(self, error):
-        problem = f'{type(error).__name__}: {error}'
-        if api.is_database_error(error):
-            # The keepalive of this health manager logs that.
-            LOG.debug('The adoption of lists is not observed: %s',
-                      api.describe(error))
-        elif problem != self._problem:
-            LOG.exception('octavia-hmsync: the adoption of lists is not '
-                          'observed:')
-        self._problem = problem
-
-    def _report_record(self, error):
-        problem = f'{type(error).__name__}: {error}'
-        if api.is_database_error(error):
-            # A replacement waits for a recorded heartbeat for a while, then
-            # goes on without.
-            LOG.debug('What an amphora says is not recorded: %s',
-                      api.describe(error))
-        elif problem != self._record_problem:
-            LOG.exception('octavia-hmsync: what amphorae say while they are '
-                          'replaced is not recorded:')
-        self._record_problem = problem
