@@ -190,18 +190,29 @@ class TestSilent(KeepingCase):
     def test_scale_in(self):
         """Nobody counts connections of before a reload that are silent."""
         lb = cluster_world.make(self.cloud, self.members)
+        self.scale_in(0.04)
+
+    def test_keep_alives_of_a_minute(self):
+        """The same, where each connection has one packet a minute."""
+        self.scale_in(1 / 60)
+
+    def scale_in(self, rate):
+        """Take a member out whose haproxy was reloaded.
+
+        :param rate: of requests a second, of each connection.
+        """
         self.wait_until_whole(lb, 2)
         # Of HTTP a haproxy that is loaded anew would end what is idle.
         held = self.client.hold(
             lb.vip_address, OPEN, port=cluster_world.TCP_PORT,
-            rate=0.04).wait_until_open(120)
+            rate=rate).wait_until_open(120)
         self.api.create_listener(
             name='other', protocol='HTTP', protocol_port=82,
             load_balancer_id=lb.id)
         self.cloud.wait_until_active(lb.id)
         self.cloud.set_size(lb, 1)
         # Each is used twice.
-        time.sleep(60)
+        time.sleep(2.4 / rate)
         self.assertEqual(['ACTIVE', 'DRAINING'], sorted(
             row['state'] for row in self.rows('hmsync_cluster_member')))
         self.assertEqual({}, held.stop().broken)
