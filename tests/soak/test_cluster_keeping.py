@@ -419,3 +419,14 @@ class TestHalfWay(KeepingCase):
         self.assertEqual(members, self.get_members())
         report = probe.stop()
         self.assertEqual(0, report.failed, report)
+        report = probe.stop()
+        self.assertEqual(0, report.failed, report)
+        # A glitch heals all the same.
+        with self.without_front_end(members[0]):
+            self.wait_until(members[0], 'DRAINING')
+            self.assertServes(lb)
+        self.wait_until(members[0], 'ACTIVE')
+        self.assertEqual('PENDING_UPDATE', self.get_provisioning_status(lb))
+        self.assertEqual(members, self.get_members())
+        probe = self.client.start_probe(lb.vip_address,
+                                        timeout=machines.PATIENCE)
