@@ -11,6 +11,7 @@ from testtools import content
 from tests.cloud import cluster_world
 from tests.cloud import clusters as cloud_clusters
 from tests.cloud import machines
+from tests.cloud import neutron
 from tests.functional import clusters
 
 SILENCE = 20
@@ -189,7 +190,6 @@ class TestSilent(KeepingCase):
 
     def test_scale_in(self):
         """Nobody counts connections of before a reload that are silent."""
-        lb = cluster_world.make(self.cloud, self.members)
         self.scale_in(0.04)
 
     def test_keep_alives_of_a_minute(self):
@@ -201,6 +201,7 @@ class TestSilent(KeepingCase):
 
         :param rate: of requests a second, of each connection.
         """
+        lb = cluster_world.make(self.cloud, self.members)
         self.wait_until_whole(lb, 2)
         # Of HTTP a haproxy that is loaded anew would end what is idle.
         held = self.client.hold(
@@ -216,6 +217,54 @@ class TestSilent(KeepingCase):
         self.assertEqual(['ACTIVE', 'DRAINING'], sorted(
             row['state'] for row in self.rows('hmsync_cluster_member')))
         self.assertEqual({}, held.stop().broken)
+
+
+class TestOwnGroups(KeepingCase):
+    """Distributors may not look at members, and one sign deletes nothing."""
+
+    def make_listener(self, **attributes):
+        return {'name': 'http', 'protocol': 'HTTP', 'protocol_port': 80,
+                'default_pool': {
+                    'name': 'members', 'protocol': 'HTTP',
+                    'lb_algorithm': 'ROUND_ROBIN', 'members': [
+                        {'address': member.address, 'protocol_port': 80}
+                        for member in self.members]}, **attributes}
+
+    def test_vip_sg_ids(self):
+        api = self.cloud.connection.network
+        group = api.create_security_group(name='own',
+                                          project_id=neutron.PROJECT_ID)
+        api.create_security_group_rule(
+            security_group_id=group.id, project_id=neutron.PROJECT_ID,
+            direction='ingress', protocol='tcp', port_range_min=80,
+            port_range_max=80, remote_ip_prefix=f'{self.client.address}/32')
+        self.look(self.cloud.add_cluster('web', self.members,
+                                         vip_sg_ids=[group.id]))
+
+    def test_allowed_cidrs(self):
+        self.look(self.cloud.add_cluster('web', listeners=[
+            self.make_listener(allowed_cidrs=[f'{self.client.address}/32'])]))
+
+    def look(self, lb):
+        self.wait_until_whole(lb, 2)
+        self.wait_until_shown(lb, 'ONLINE')
+        self.assertServes(lb)
+        instances = set(self.cloud.compute.instances)
+        members = self.get_members()
+        # Longer than it takes to know that looks are not admitted.
+        self.assert_status_for(lb, 'ONLINE', 120)
+        self.assertEqual(members, self.get_members())
+        with self.without_heartbeats(members[0]):
+            self.wait_until(members[0], 'DRAINING')
+            deadline = time.monotonic() + 3 * SILENCE
+            while time.monotonic() < deadline:
+                self.assert_same(instances, members)
+                time.sleep(1)
+            self.assertServes(lb)
+        self.wait_until(members[0], 'ACTIVE')
+        self.wait_until_shown(lb, 'ONLINE')
+        self.assert_same(instances, members)
+        self.assertServes(lb)
 
 
 class TestOutage(KeepingCase):
@@ -405,6 +454,17 @@ class TestHalfWay(KeepingCase):
         self.assertEqual('PENDING_UPDATE', self.get_provisioning_status(lb))
         self.assertFalse(self.listens(members[1], 81))
         self.assertEqual(members, self.get_members())
+        report = probe.stop()
+        self.assertEqual(0, report.failed, report)
+        # A glitch heals all the same.
+        with self.without_front_end(members[0]):
+            self.wait_until(members[0], 'DRAINING')
+            self.assertServes(lb)
+        self.wait_until(members[0], 'ACTIVE')
+        self.assertEqual('PENDING_UPDATE', self.get_provisioning_status(lb))
+        self.assertEqual(members, self.get_members())
+        probe = self.client.start_probe(lb.vip_address,
+                                        timeout=machines.PATIENCE)
         self.restore(lb, 81)
 
         # Nobody takes a change: it has failed, and they are told anew.
@@ -419,14 +479,3 @@ class TestHalfWay(KeepingCase):
         self.assertEqual(members, self.get_members())
         report = probe.stop()
         self.assertEqual(0, report.failed, report)
-        report = probe.stop()
-        self.assertEqual(0, report.failed, report)
-        # A glitch heals all the same.
-        with self.without_front_end(members[0]):
-            self.wait_until(members[0], 'DRAINING')
-            self.assertServes(lb)
-        self.wait_until(members[0], 'ACTIVE')
-        self.assertEqual('PENDING_UPDATE', self.get_provisioning_status(lb))
-        self.assertEqual(members, self.get_members())
-        probe = self.client.start_probe(lb.vip_address,
-                                        timeout=machines.PATIENCE)
