@@ -48,7 +48,7 @@ class Figures:
 
     And one more where distributors are asked.
 
-    :param ask: called without arguments; asks as distributors.ask_traffic().
+    :param ask: called without arguments; asks as traffic.ask().
     """
 
     def __init__(self, engine, ask, clock=time.monotonic):

@@ -4,7 +4,7 @@
 
 import functools
 
-from octavia_hmsync.cluster.distribution.ovs import distributors
+from octavia_hmsync.cluster.distribution.ovs import traffic
 from octavia_hmsync.cluster import figures as cluster_figures
 from octavia_hmsync.cluster import image_replacement
 from octavia_hmsync.cluster.keeping import threads as cluster_threads
@@ -108,7 +108,7 @@ class HouseKeepingExtension:
         readers = (sync_figures.Fleet(self._conf, self._engine).read,
                    image_figures.Figures(self._engine).read,
                    cluster_figures.Figures(
-                       self._engine, lambda: distributors.ask_traffic(
+                       self._engine, lambda: traffic.ask(
                            self._conf, self._engine)).read)
         return lambda: [metric for read in readers for metric in read()]
 

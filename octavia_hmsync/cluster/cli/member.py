@@ -55,11 +55,11 @@ class ListMembers(base.ListCommand):
         if not parsed_args.traffic:
             return super().take_action(parsed_args)
         # Imported late: it imports much, which takes a moment.
-        from octavia_hmsync.cluster.distribution.ovs import distributors
+        from octavia_hmsync.cluster.distribution.ovs import traffic
 
         conf, engine = self.open_database(with_octavia=True)
         members = self._find(engine, parsed_args)
-        sent = distributors.ask_traffic(conf, engine).values()
+        sent = traffic.ask(conf, engine).values()
         told = traffic_repo.get_all(engine)
         rows = base.take_page([
             (member.id, member.slot,

@@ -13,13 +13,11 @@ import dataclasses
 from oslo_log import log as logging
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
-from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import vip as addresses_repo
 from octavia_hmsync.cluster.distribution import backend
-from octavia_hmsync.cluster.distribution import backends
 from octavia_hmsync.cluster.distribution.ovs import documents
 from octavia_hmsync.cluster.distribution.ovs import switching
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
@@ -38,9 +36,6 @@ LOG = logging.getLogger(__name__)
 _ATTEMPTS = 12
 # Seconds to wait for the others once the active one has answered.
 _GRACE = 2
-
-# Distributors that are asked for their traffic at the same time.
-_AT_ONCE = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,29 +304,3 @@ def _outcome(plan, told, lost):
                 vip.error or 'it does not answer')
     return backend.Outcome(plan.cluster.version, active.distributor_name,
                            problems)
-
-
-def ask_traffic(conf, engine):
-    """Ask all distributors how much they have sent to members.
-
-    Only Open vSwitch counts that; OVN does not.
-
-    :returns: {name of a distributor: {(id of a cluster, id of an amphora):
-              (packets, bytes)}}, since it was told of the member; without
-              distributors that do not answer.
-    """
-    if backends.is_ovn(conf):
-        return {}
-
-    def count(row):
-        try:
-            return row.name, make_client(conf, row.url).get_traffic()
-        except (exceptions.DistributorError,
-                exceptions.InvalidConfiguration) as e:
-            LOG.info('What the distributor %s sends to members is not '
-                     'shown: %s', row.name, e)
-            return None
-
-    with futures.ThreadPoolExecutor(_AT_ONCE) as executor:
-        return dict(filter(None, executor.map(
-            count, distributor_repo.get_all(engine))))
