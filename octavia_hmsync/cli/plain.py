@@ -17,6 +17,16 @@ _LONGEST = 10 ** 9
 class Command(command.Command):
     """cliff's command, without a look at all installed packages."""
 
+    # The name and the help of a positional argument that must be given.
+    ARGUMENT: tuple[str, str] | None = None
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        if self.ARGUMENT:
+            name, text = self.ARGUMENT
+            parser.add_argument(name, metavar=f'<{name}>', help=text)
+        return parser
+
     def get_epilog(self):
         """Return nothing; cliff would tell which package has the command."""
         return ''

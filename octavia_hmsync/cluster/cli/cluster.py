@@ -75,11 +75,7 @@ class ShowCluster(base.DatabaseMixin, base.ShowOne):
     answers ARP, the version in force there, and why that is not the newest.
     """
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument('cluster', metavar='<cluster>',
-                            help=common.CLUSTER_HELP)
-        return parser
+    ARGUMENT = ('cluster', common.CLUSTER_HELP)
 
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
@@ -143,13 +139,12 @@ class SetCluster(base.Change, command.Command):
     connections until [hmsync_cluster] drain_timeout.
     """
 
+    ARGUMENT = ('cluster', common.CLUSTER_HELP)
     DRY_RUN = 'what would change'
     WAIT = 'the cluster has as many members, and no other ones'
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('cluster', metavar='<cluster>',
-                            help=common.CLUSTER_HELP)
         parser.add_argument('--desired', type=_number, metavar='<number>',
                             help='number of members')
         parser.add_argument('--min', type=_number, metavar='<number>',

@@ -54,11 +54,7 @@ class ShowDistributor(base.DatabaseMixin, base.ShowOne):
     that is not the newest.
     """
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument('distributor', metavar='<distributor>',
-                            help='its name or id')
-        return parser
+    ARGUMENT = ('distributor', 'its name or id')
 
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
@@ -85,11 +81,7 @@ def _show_vip(vip, cluster):
 class _Change(base.Change, command.Command):
     """A command that changes something of one distributor."""
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument('distributor', metavar='<distributor>',
-                            help='its name or id')
-        return parser
+    ARGUMENT = ('distributor', 'its name or id')
 
 
 class DrainDistributor(_Change):
@@ -170,13 +162,12 @@ class MoveVIP(base.Change, command.Command):
     [hmsync_cluster] keeper_interval.
     """
 
+    ARGUMENT = ('cluster', common.CLUSTER_HELP)
     DRY_RUN = 'to which one'
     WAIT = 'it answers for the VIP'
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('cluster', metavar='<cluster>',
-                            help=common.CLUSTER_HELP)
         parser.add_argument('--to', metavar='<distributor>',
                             help='name or id of the distributor that becomes '
                                  'active (default: the other one)')

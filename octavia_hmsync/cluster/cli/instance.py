@@ -41,14 +41,10 @@ class DeleteInstance(base.Change, command.Command):
     the instance is deleted.
     """
 
+    ARGUMENT = ('instance',
+                'its id, or its id in the compute service, which is the name '
+                'of the distributor')
     WAIT = 'it is deleted'
-
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument('instance', metavar='<instance>',
-                            help='its id, or its id in the compute service, '
-                                 'which is the name of the distributor')
-        return parser
 
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()

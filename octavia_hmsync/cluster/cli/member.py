@@ -109,11 +109,7 @@ def _show(traffic):
 class _Order(base.Change, command.Command):
     """A command that orders something for one member."""
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument('member', metavar='<member>',
-                            help='its id, or that of its amphora')
-        return parser
+    ARGUMENT = ('member', 'its id, or that of its amphora')
 
     def _give(self, engine, member, new, done, dry_run):
         """Give a member an order.

@@ -29,13 +29,12 @@ class RestoreCluster(base.Change, command.Command):
     deleted.
     """
 
+    ARGUMENT = ('cluster', common.CLUSTER_HELP)
     DRY_RUN = 'what would change'
     WAIT = 'its members have all that Octavia has of it'
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('cluster', metavar='<cluster>',
-                            help=common.CLUSTER_HELP)
         parser.add_argument(
             '--older-than', type=base.positive_seconds, metavar='<seconds>',
             default=_OLDER_THAN,

@@ -64,11 +64,10 @@ class DrainHost(rollout_start.Starter):
     why, --dry-run tells.
     """
 
+    ARGUMENT = ('host', 'its name, as "octavia-hmsync host list" has it')
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('host', metavar='<host>',
-                            help='its name, as "octavia-hmsync host list" '
-                                 'has it')
         selection.add_only(parser)
         return parser
 

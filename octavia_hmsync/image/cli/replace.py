@@ -40,13 +40,12 @@ class Replace(base.DatabaseMixin, command.Command):
     waited for.
     """
 
+    ARGUMENT = ('loadbalancer', 'its name or id')
     # Reports errors in the combination of arguments like argparse.
     parser: typing.Any
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('loadbalancer', metavar='<loadbalancer>',
-                            help='its name or id')
         parser.add_argument(
             '--mode', choices=(rollout_repo.REPLACE, rollout_repo.FAILOVER),
             default=rollout_repo.REPLACE,

@@ -80,14 +80,9 @@ class CancelReplacement(base.Change):
     cancel".
     """
 
+    ARGUMENT = ('replacement',
+                'its id, or the name or id of its load balancer')
     WAIT = 'it has ended'
-
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            'replacement', metavar='<replacement>',
-            help='its id, or the name or id of its load balancer')
-        return parser
 
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()

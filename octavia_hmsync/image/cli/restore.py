@@ -21,14 +21,13 @@ class Restore(base.DatabaseMixin, base.Lister):
     nothing is built and nothing is deleted.
     """
 
+    ARGUMENT = ('loadbalancer', 'its name or id')
     COLUMNS = _COLUMNS
 
     _is_refused = False
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('loadbalancer', metavar='<loadbalancer>',
-                            help='its name or id')
         parser.add_argument(
             '--older-than', type=base.positive_seconds, metavar='<seconds>',
             default=_OLDER_THAN,

@@ -116,11 +116,7 @@ class ShowAmphora(base.DatabaseMixin, base.ShowOne):
     until a heartbeat tells; "?" stands for an unknown list.
     """
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument('amphora', metavar='<amphora>',
-                            help='the id of the amphora')
-        return parser
+    ARGUMENT = ('amphora', 'the id of the amphora')
 
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
