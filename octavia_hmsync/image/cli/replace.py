@@ -74,9 +74,9 @@ class Replace(base.DatabaseMixin, command.Command):
         if found is not None:
             whose = (f' by rollout {found.rollout_id}' if found.rollout_id
                      else '')
-            progress = replacement_commands.describe(found)
+            stage = replacement_commands.describe(found)
             self._say(f'Load balancer {load_balancer.id} is being replaced '
-                      f'already{whose}, and is at {progress}: replacement '
+                      f'already{whose}, and is at {stage}: replacement '
                       f'{found.id}.')
             if parsed_args.wait and not parsed_args.dry_run:
                 self._wait(engine, found.id, parsed_args, max_age)
