@@ -4,6 +4,8 @@ import types
 
 import fixtures
 
+from octavia_hmsync import cloud
+from octavia_hmsync.cluster.distribution.ovs import backend
 from octavia_hmsync.cluster.distribution.ovs import routers
 from octavia_hmsync import exceptions
 from tests.cloud import records
@@ -106,6 +108,16 @@ class TestLook(distributors.DistributorTestCase):
         self.watch._looks = (self.subject,)
         self.vips.add(self.cluster_id)
         self.watch.run_once()
+        self.assertEqual(1, self.count())
+
+    def test_by_housekeeping(self):
+        self.neutron.there[distributors.SUBNET] = ROUTER
+        self.useFixture(fixtures.MockPatchObject(
+            cloud, 'connect', lambda conf: self.neutron))
+        watch = backend.OVSBackend(self.conf, self.engine,
+                                   self.one_more()).make_watch()
+        for look in watch._looks:
+            look.run_once()
         self.assertEqual(1, self.count())
 
     def test_away(self):
