@@ -15,6 +15,22 @@ def read(engine, query):
         return connection.execute(query).all()
 
 
+def read_one(engine, query):
+    """Return the first row of a query, or None, as read()."""
+    with engine.connect() as connection:
+        return connection.execute(query).first()
+
+
+@api.retry
+def write(engine, statement):
+    """Execute a statement in a transaction of its own.
+
+    :returns: how many rows it has changed, added or deleted.
+    """
+    with engine.begin() as connection:
+        return connection.execute(statement).rowcount
+
+
 def make(kind, row, **values):
     """Make a dataclass of a row, by the names of its fields.
 

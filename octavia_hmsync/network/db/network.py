@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from octavia_hmsync.db import api
 from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _TABLE = models.Network.__table__
@@ -34,9 +35,8 @@ class Ids:
 
 def get_row(engine, name):
     """Return the row of a network, or None."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_TABLE).where(_TABLE.c.name == name)).first()
+    return rows.read_one(engine, sa.select(_TABLE).where(
+        _TABLE.c.name == name))
 
 
 def get_ids(engine, name):
@@ -44,8 +44,7 @@ def get_ids(engine, name):
     row = get_row(engine, name)
     if row is None or row.network_id is None:
         return None
-    return Ids(**{field.name: getattr(row, field.name)
-                  for field in dataclasses.fields(Ids)})
+    return rows.make(Ids, row)
 
 
 def get_owner(engine, name):

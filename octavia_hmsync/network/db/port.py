@@ -14,6 +14,7 @@ from octavia_hmsync import addresses as addr
 from octavia_hmsync.db import api
 from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _TABLE = models.Port.__table__
@@ -44,14 +45,11 @@ class Port:
 
 
 def _to_port(row):
-    return Port(
-        host=row.host, port_id=row.port_id, mac=row.mac,
-        ip_addresses=addr.split_list(row.ip_addresses),
-        binding_host=row.binding_host,
+    return rows.make(
+        Port, row, ip_addresses=addr.split_list(row.ip_addresses),
         is_registered=row.registered_at is not None,
         plugged_age=(None if row.plugged_at is None else
-                     (row.now - row.plugged_at).total_seconds()),
-        repairs=row.repairs)
+                     (row.now - row.plugged_at).total_seconds()))
 
 
 def _select():
@@ -62,17 +60,14 @@ def _select():
 
 def get_all(engine):
     """Return all Ports, by host."""
-    with engine.connect() as connection:
-        return [_to_port(row) for row in connection.execute(
-            _select().order_by(_TABLE.c.host)).all()]
+    return [_to_port(row) for row in rows.read(
+        engine, _select().order_by(_TABLE.c.host))]
 
 
 def get(engine, host):
     """Return the Port of a host, or None."""
-    with engine.connect() as connection:
-        row = connection.execute(
-            _select().where(_TABLE.c.host == host)).first()
-    return _to_port(row) if row else None
+    row = rows.read_one(engine, _select().where(_TABLE.c.host == host))
+    return row and _to_port(row)
 
 
 @api.retry
@@ -86,7 +81,6 @@ def record(engine, owner, host, port_id, mac, ip_addresses, binding_host,
             binding_host=binding_host, repairs=repairs)
 
 
-@api.retry
 def set_plugged(engine, host):
     """Record that the node plugs its port now.
 
@@ -95,21 +89,17 @@ def set_plugged(engine, host):
 
     :returns: False if there is no such port.
     """
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.host == host, _TABLE.c.port_id.is_not(None))
-            .values(plugged_at=types.utcnow(), registered_at=sa.case(
-                (_TABLE.c.host.in_(sa.select(_HEALTH_MANAGER.c.host)),
-                 _TABLE.c.registered_at), else_=None))).rowcount == 1
+    return rows.change(
+        engine, _TABLE, _TABLE.c.host == host, _TABLE.c.port_id.is_not(None),
+        plugged_at=types.utcnow(), registered_at=sa.case(
+            (_TABLE.c.host.in_(sa.select(_HEALTH_MANAGER.c.host)),
+             _TABLE.c.registered_at), else_=None))
 
 
-@api.retry
 def set_registered(engine):
     """Record hosts whose health manager registered; return how many new."""
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.registered_at.is_(None),
-                   _TABLE.c.host.in_(sa.select(_HEALTH_MANAGER.c.host)))
-            .values(registered_at=types.utcnow())).rowcount
+    return rows.write(
+        engine, sa.update(_TABLE)
+        .where(_TABLE.c.registered_at.is_(None),
+               _TABLE.c.host.in_(sa.select(_HEALTH_MANAGER.c.host)))
+        .values(registered_at=types.utcnow()))

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from octavia_hmsync import addresses as addr
 from octavia_hmsync.amphora import upload_result
 from octavia_hmsync import compat
+from octavia_hmsync.db import rows
 from octavia_hmsync.network import retention as port_retention
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import generation as generation_repo
@@ -21,22 +22,19 @@ def get_senders(engine):
     # In this order: an amphora that gets an agent meanwhile is in the second
     # answer, and a list that it gets meanwhile is in the last.
     building = _get_building(engine)
-    rows = amphora_repo.get_rows(engine)
-    previous = previous_repo.get_all(engine, rows)
+    found = amphora_repo.get_rows(engine)
+    previous = previous_repo.get_all(engine, found)
     history = generation_repo.get_history(engine)
     return {**dict.fromkeys(building, port_retention.UsedLists(None)),
             **{row.id: _to_sender(row, previous.get(row.id, ()), history)
-               for row in rows}}
+               for row in found}}
 
 
 def _get_building(engine):
     """Return the ids of amphorae that boot; their lists are not known."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_OCTAVIA.c.id).where(
-                _OCTAVIA.c.lb_network_ip.is_(None),
-                _OCTAVIA.c.status.in_(compat.BUILDING_STATUSES))
-        ).scalars().all()
+    return [row.id for row in rows.read(engine, sa.select(_OCTAVIA.c.id).where(
+        _OCTAVIA.c.lb_network_ip.is_(None),
+        _OCTAVIA.c.status.in_(compat.BUILDING_STATUSES)))]
 
 
 def _to_sender(row, previous, history):

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from octavia_hmsync import addresses as addr
 from octavia_hmsync.amphora import upload_result
 from octavia_hmsync import compat
-from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import hold as hold_repo
@@ -73,13 +73,19 @@ def get_candidates(engine, number, good=None):
 
     :param good: number of the last good generation, or None.
     """
-    with engine.connect() as connection:
-        rows = connection.execute(
-            sa.select(_TABLE.c.amphora_id, _TABLE.c.controller_ip_port_list,
-                      _TABLE.c.generation, _TABLE.c.result,
-                      _TABLE.c.not_adopted_at, _TABLE.c.fell_silent_at,
-                      _TABLE.c.key_digest,
-                      _OCTAVIA.c.role, _OCTAVIA.c.load_balancer_id)
+    return [Candidate(
+        row.amphora_id, row.load_balancer_id or row.amphora_id,
+        row.generation, addr.split_list(row.controller_ip_port_list)
+        if row.result == upload_result.APPLIED else None,
+        _HARM.get(row.role, len(_HARM)), row.not_adopted_at is not None,
+        row.fell_silent_at is not None, row.key_digest)
+        for row in rows.read(
+            engine, sa.select(
+                _TABLE.c.amphora_id, _TABLE.c.controller_ip_port_list,
+                _TABLE.c.generation, _TABLE.c.result,
+                _TABLE.c.not_adopted_at, _TABLE.c.fell_silent_at,
+                _TABLE.c.key_digest,
+                _OCTAVIA.c.role, _OCTAVIA.c.load_balancer_id)
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
             .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
             .where(amphora_repo.that_get_lists(), amphora_repo.behind(number),
@@ -92,22 +98,14 @@ def get_candidates(engine, number, good=None):
                                   _TABLE.c.held_since.is_(None)),
                           _TABLE.c.generation > (good or 0)),
                    sa.func.coalesce(_TABLE.c.admitted_generation, 0) !=
-                   number)).all()
-    return [Candidate(
-        row.amphora_id, row.load_balancer_id or row.amphora_id,
-        row.generation, addr.split_list(row.controller_ip_port_list)
-        if row.result == upload_result.APPLIED else None,
-        _HARM.get(row.role, len(_HARM)), row.not_adopted_at is not None,
-        row.fell_silent_at is not None, row.key_digest) for row in rows]
+                   number))]
 
 
-@api.retry
 def admit(engine, number, amphora_ids):
     """Let amphorae have a generation that is on trial."""
-    with engine.begin() as connection:
-        connection.execute(
-            sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(amphora_ids))
-            .values(admitted_generation=number, next_attempt_at=None))
+    rows.write(engine, sa.update(_TABLE)
+               .where(_TABLE.c.amphora_id.in_(amphora_ids))
+               .values(admitted_generation=number, next_attempt_at=None))
 
 
 def get_admitted(engine, number):
@@ -115,38 +113,35 @@ def get_admitted(engine, number):
 
     Without amphorae that are being replaced: their silence proves nothing.
     """
-    with engine.connect() as connection:
-        rows = connection.execute(
-            sa.select(_TABLE.c.amphora_id, _TABLE.c.generation,
-                      _TABLE.c.attempted_generation, _TABLE.c.applied_at,
-                      _TABLE.c.held_at, _TABLE.c.fell_silent_at,
-                      _TABLE.c.adopted_at, _TABLE.c.adopted_via,
-                      _OCTAVIA.c.load_balancer_id, _HEALTH.c.last_update)
+    return [rows.make(
+        AdmittedAmphora, row,
+        load_balancer=row.load_balancer_id or row.amphora_id,
+        # An amphora that had this list already gets no upload.
+        is_tried=number in (row.attempted_generation, row.generation),
+        is_applied=row.generation == number,
+        fell_silent=_is_since(row.fell_silent_at, row.applied_at),
+        has_adopted=row.adopted_at is not None,
+        is_held=hold_repo.is_last_update_ours(row))
+        for row in rows.read(
+            engine, sa.select(
+                _TABLE.c.amphora_id, _TABLE.c.generation,
+                _TABLE.c.attempted_generation, _TABLE.c.applied_at,
+                _TABLE.c.held_at, _TABLE.c.fell_silent_at,
+                _TABLE.c.adopted_at, _TABLE.c.adopted_via,
+                _OCTAVIA.c.load_balancer_id, _HEALTH.c.last_update)
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
             .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
             .where(_TABLE.c.admitted_generation == number,
-                   amphora_repo.that_get_lists())).all()
-    return [AdmittedAmphora(
-        row.amphora_id, row.load_balancer_id or row.amphora_id,
-        # An amphora that had this list already gets no upload.
-        is_tried=number in (row.attempted_generation, row.generation),
-        is_applied=row.generation == number, applied_at=row.applied_at,
-        fell_silent=_is_since(row.fell_silent_at, row.applied_at),
-        has_adopted=row.adopted_at is not None, adopted_via=row.adopted_via,
-        last_update=row.last_update,
-        is_held=hold_repo.is_last_update_ours(row)) for row in rows]
+                   amphora_repo.that_get_lists()))]
 
 
 def _is_since(when, then):
     return when is not None and then is not None and when >= then
 
 
-@api.retry
 def note_silence(engine, number, amphora_ids):
     """Record that amphorae fell silent while a list was on trial with them."""
-    with engine.begin() as connection:
-        connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.amphora_id.in_(amphora_ids),
-                   _TABLE.c.generation == number)
-            .values(fell_silent_at=types.utcnow()))
+    rows.write(engine, sa.update(_TABLE)
+               .where(_TABLE.c.amphora_id.in_(amphora_ids),
+                      _TABLE.c.generation == number)
+               .values(fell_silent_at=types.utcnow()))

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import attempt as attempt_repo
 from octavia_hmsync.sync.db import doubt as doubt_repo
@@ -69,11 +70,8 @@ def add_missing(engine, amphora_ids=None):
     select = _select_missing(with_agent())
     if amphora_ids is not None:
         select = select.where(_OCTAVIA.c.id.in_(amphora_ids))
-    # Two statements instead of INSERT ... SELECT, which would lock Octavia's
-    # rows on MySQL.
-    with engine.connect() as connection:
-        missing = connection.execute(select).scalars().all()
-    return _add(engine, missing)
+
+    return _add(engine, select)
 
 
 @api.retry
@@ -82,10 +80,8 @@ def add_building(engine):
 
     So it is due as soon as it has an agent. Octavia has an index for these.
     """
-    with engine.connect() as connection:
-        missing = connection.execute(_select_missing(
-            _OCTAVIA.c.status.in_(compat.BUILDING_STATUSES))).scalars().all()
-    return _add(engine, missing)
+    return _add(engine, _select_missing(
+        _OCTAVIA.c.status.in_(compat.BUILDING_STATUSES)))
 
 
 def _select_missing(condition):
@@ -94,16 +90,17 @@ def _select_missing(condition):
             .where(condition, _TABLE.c.amphora_id.is_(None)))
 
 
-def _add(engine, missing):
+def _add(engine, select):
+    # Two statements instead of INSERT ... SELECT, which would lock Octavia's
+    # rows on MySQL.
+    missing = [{'amphora_id': row.id, 'attempts': 0, 'has_changed_list': False}
+               for row in rows.read(engine, select)]
     if not missing:
         return 0
-    rows = [{'amphora_id': amphora_id, 'attempts': 0,
-             'has_changed_list': False}
-            for amphora_id in missing]
     try:
         with engine.begin() as connection:
-            connection.execute(sa.insert(_TABLE), rows)
-        return len(rows)
+            connection.execute(sa.insert(_TABLE), missing)
+        return len(missing)
     except db_exc.DBDuplicateEntry as e:
         # Another process adds the same rows: see what is left.
         raise db_exc.RetryRequest(e)
@@ -122,34 +119,31 @@ def count(engine, number):
     """Return the Counts for the newest generation, 0 if there is none."""
     # outerjoin: an amphora without a row is behind, too.
     is_due = sa.func.coalesce(_TABLE.c.generation, -1) < number
-    with engine.connect() as connection:
-        rows = connection.execute(
-            sa.select(_TABLE.c.result, is_due.label('due'),
-                      sa.func.count().label('amphorae'))
-            .select_from(_OCTAVIA.outerjoin(
-                _TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id))
-            .where(that_get_lists())
-            .group_by(_TABLE.c.result, is_due)).all()
+    groups = rows.read(
+        engine, sa.select(_TABLE.c.result, is_due.label('due'),
+                          sa.func.count().label('amphorae'))
+        .select_from(_OCTAVIA.outerjoin(
+            _TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id))
+        .where(that_get_lists())
+        .group_by(_TABLE.c.result, is_due))
     results: collections.Counter[str] = collections.Counter()
-    for row in rows:
+    for row in groups:
         if row.result:
             results[row.result] += row.amphorae
-    return Counts(amphorae=sum(row.amphorae for row in rows),
-                  due=sum(row.amphorae for row in rows if row.due),
+    return Counts(amphorae=sum(row.amphorae for row in groups),
+                  due=sum(row.amphorae for row in groups if row.due),
                   results=dict(results))
 
 
 def get_heard(engine, limit):
     """Return id and lb_network_ip of amphorae, heard last first."""
     health = compat.AMPHORA_HEALTH
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip)
-            .outerjoin(health, health.c.amphora_id == _OCTAVIA.c.id)
-            .where(that_get_lists(),
-                   _OCTAVIA.c.status == compat.AMPHORA_ALLOCATED)
-            .order_by(health.c.last_update.desc(), _OCTAVIA.c.id)
-            .limit(limit)).all()
+    return rows.read(
+        engine, sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip)
+        .outerjoin(health, health.c.amphora_id == _OCTAVIA.c.id)
+        .where(that_get_lists(),
+               _OCTAVIA.c.status == compat.AMPHORA_ALLOCATED)
+        .order_by(health.c.last_update.desc(), _OCTAVIA.c.id).limit(limit))
 
 
 def get_ending_certificates(engine):
@@ -158,27 +152,25 @@ def get_ending_certificates(engine):
     Only of amphorae whose certificates Octavia rotates. No controller can
     talk to an agent after its certificate has ended.
     """
-    with engine.connect() as connection:
-        return list(connection.execute(
-            sa.select(_OCTAVIA.c.id)
-            .where(with_agent(), _OCTAVIA.c.status == compat.AMPHORA_ALLOCATED,
-                   _OCTAVIA.c.cert_expiration < types.utcnow_plus(
-                       CERTIFICATE_ENDS_SOON))
-            .order_by(_OCTAVIA.c.cert_expiration, _OCTAVIA.c.id)).scalars())
+    return [row.id for row in rows.read(
+        engine, sa.select(_OCTAVIA.c.id)
+        .where(with_agent(), _OCTAVIA.c.status == compat.AMPHORA_ALLOCATED,
+               _OCTAVIA.c.cert_expiration < types.utcnow_plus(
+                   CERTIFICATE_ENDS_SOON))
+        .order_by(_OCTAVIA.c.cert_expiration, _OCTAVIA.c.id))]
 
 
 def count_other_key(engine, key_digest):
     """Count amphorae not known to sign with a key; 0 without a key."""
     if key_digest is None:
         return 0
-    with engine.connect() as connection:
-        # with_agent(): an amphora that is being replaced signs, too.
-        return connection.execute(
-            sa.select(sa.func.count())
-            .select_from(_OCTAVIA.outerjoin(
-                _TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id))
-            .where(with_agent(), sa.func.coalesce(
-                _TABLE.c.key_digest, '') != key_digest)).scalar()
+    # with_agent(): an amphora that is being replaced signs, too.
+    return rows.read_one(
+        engine, sa.select(sa.func.count())
+        .select_from(_OCTAVIA.outerjoin(
+            _TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id))
+        .where(with_agent(), sa.func.coalesce(
+            _TABLE.c.key_digest, '') != key_digest))[0]
 
 
 def count_adoptions(engine, members, settings):
@@ -206,50 +198,42 @@ def count_adoptions(engine, members, settings):
 
 def get_rows(engine):
     """Return all amphorae with an agent, with or without a row here."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
-                      _OCTAVIA.c.load_balancer_id,
-                      *[c for c in _TABLE.c if c is not
-                        _TABLE.c.amphora_id])
-            .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
-            .where(with_agent()).order_by(_OCTAVIA.c.id)).all()
+    return rows.read(
+        engine, sa.select(
+            _OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
+            _OCTAVIA.c.load_balancer_id,
+            *[c for c in _TABLE.c if c is not _TABLE.c.amphora_id])
+        .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
+        .where(with_agent()).order_by(_OCTAVIA.c.id))
 
 
 def get_page(engine, after, size):
     """Return a page of ids of Octavia's amphorae, in order."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_OCTAVIA.c.id).where(_OCTAVIA.c.id > after)
-            .order_by(_OCTAVIA.c.id).limit(size)).scalars().all()
+    return _read_page(engine, _OCTAVIA.c.id, after, size)
 
 
 def get_own_page(engine, after, size):
     """Return a page of ids of amphorae with a row here, as get_page()."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_TABLE.c.amphora_id)
-            .where(_TABLE.c.amphora_id > after)
-            .order_by(_TABLE.c.amphora_id).limit(size)).scalars().all()
+    return _read_page(engine, _TABLE.c.amphora_id, after, size)
+
+
+def _read_page(engine, key, after, size):
+    return [row[0] for row in rows.read(
+        engine, sa.select(key).where(key > after).order_by(key).limit(size))]
 
 
 def find_wanted(engine, amphora_ids):
     """Find which still get the list; some may be deleted or replaced."""
-    with engine.connect() as connection:
-        return set(connection.execute(
-            sa.select(_OCTAVIA.c.id).where(
-                _OCTAVIA.c.id.in_(list(amphora_ids)), that_get_lists())
-        ).scalars())
+    return {row.id for row in rows.read(engine, sa.select(_OCTAVIA.c.id).where(
+        _OCTAVIA.c.id.in_(list(amphora_ids)), that_get_lists()))}
 
 
 def is_any_behind(engine, number):
     """Tell whether any amphora with a row here does not have a generation."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_TABLE.c.amphora_id)
-            .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
-            .where(behind(number), that_get_lists()).limit(1)
-        ).first() is not None
+    return rows.read_one(
+        engine, sa.select(_TABLE.c.amphora_id)
+        .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+        .where(behind(number), that_get_lists()).limit(1)) is not None
 
 
 @api.retry
@@ -262,8 +246,7 @@ def delete_gone(engine, amphora_ids=None):
                       _OCTAVIA.c.status.in_(compat.DELETED_STATUSES))))
     if amphora_ids is not None:
         select = select.where(_TABLE.c.amphora_id.in_(amphora_ids))
-    with engine.connect() as connection:
-        gone = connection.execute(select).scalars().all()
+    gone = [row.amphora_id for row in rows.read(engine, select)]
     if not gone:
         return 0
     with engine.begin() as connection:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from octavia_hmsync import addresses as addr
 from octavia_hmsync import compat
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.sync.db import amphora as amphora_repo
 
 _TABLE = models.Amphora.__table__
@@ -56,59 +57,54 @@ def get_page(engine, wanted, after=None, limit=None):
     if wanted.ids is None:
         return _get(engine, wanted.get_conditions(), after, limit)
     ids = sorted(wanted.ids)
-    rows: list[sa.Row] = []
+    found: list[sa.Row] = []
     for n in range(0, len(ids), _AT_ONCE):
-        left = None if limit is None else limit - len(rows)
-        rows += _get(engine, [_OCTAVIA.c.id.in_(ids[n:n + _AT_ONCE]),
-                              *wanted.get_conditions()], after, left)
-        if len(rows) == limit:
+        left = None if limit is None else limit - len(found)
+        found += _get(engine, [_OCTAVIA.c.id.in_(ids[n:n + _AT_ONCE]),
+                               *wanted.get_conditions()], after, left)
+        if len(found) == limit:
             break
-    return rows
+    return found
 
 
 def _get(engine, conditions, after, limit):
     if after is not None:
         conditions = [*conditions, _OCTAVIA.c.id > after]
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
-                      _OCTAVIA.c.load_balancer_id, _OCTAVIA.c.status,
-                      _OCTAVIA.c.role,
-                      _LOAD_BALANCER.c.name.label('load_balancer_name'),
-                      *[c for c in _TABLE.c if c is not _TABLE.c.amphora_id])
-            .select_from(_OCTAVIA)
-            .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
-            .outerjoin(_LOAD_BALANCER,
-                       _LOAD_BALANCER.c.id == _OCTAVIA.c.load_balancer_id)
-            .where(amphora_repo.with_agent(), *conditions)
-            .order_by(_OCTAVIA.c.id).limit(limit)).all()
+    return rows.read(
+        engine, sa.select(
+            _OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
+            _OCTAVIA.c.load_balancer_id, _OCTAVIA.c.status, _OCTAVIA.c.role,
+            _LOAD_BALANCER.c.name.label('load_balancer_name'),
+            *[c for c in _TABLE.c if c is not _TABLE.c.amphora_id])
+        .select_from(_OCTAVIA)
+        .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
+        .outerjoin(_LOAD_BALANCER,
+                   _LOAD_BALANCER.c.id == _OCTAVIA.c.load_balancer_id)
+        .where(amphora_repo.with_agent(), *conditions)
+        .order_by(_OCTAVIA.c.id).limit(limit))
 
 
 def exists(engine, amphora_id):
     """Tell whether Octavia knows an amphora, deleted or not."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_OCTAVIA.c.id).where(_OCTAVIA.c.id == amphora_id)
-        ).first() is not None
+    return rows.read_one(engine, sa.select(_OCTAVIA.c.id).where(
+        _OCTAVIA.c.id == amphora_id)) is not None
 
 
 def find_load_balancers(engine, name):
     """Find ids of existing load balancers; an id before equal names."""
-    with engine.connect() as connection:
-        ids = connection.execute(
-            sa.select(_LOAD_BALANCER.c.id)
-            .where(sa.or_(_LOAD_BALANCER.c.id == name,
-                          _LOAD_BALANCER.c.name == name),
-                   _LOAD_BALANCER.c.provisioning_status.not_in(
-                       compat.DELETED_STATUSES))
-            .order_by(_LOAD_BALANCER.c.id)).scalars().all()
-    return [name] if name in ids else list(ids)
+    ids = [row.id for row in rows.read(
+        engine, sa.select(_LOAD_BALANCER.c.id)
+        .where(sa.or_(_LOAD_BALANCER.c.id == name,
+                      _LOAD_BALANCER.c.name == name),
+               _LOAD_BALANCER.c.provisioning_status.not_in(
+                   compat.DELETED_STATUSES))
+        .order_by(_LOAD_BALANCER.c.id))]
+    return [name] if name in ids else ids
 
 
 def get_load_balancer_names(engine, ids):
     """Return {id: name} of load balancers, deleted or not, with a name."""
-    with engine.connect() as connection:
-        return {row.id: row.name for row in connection.execute(
-            sa.select(_LOAD_BALANCER.c.id, _LOAD_BALANCER.c.name)
-            .where(_LOAD_BALANCER.c.id.in_(list(ids)),
-                   sa.func.coalesce(_LOAD_BALANCER.c.name, '') != '')).all()}
+    return {row.id: row.name for row in rows.read(
+        engine, sa.select(_LOAD_BALANCER.c.id, _LOAD_BALANCER.c.name)
+        .where(_LOAD_BALANCER.c.id.in_(list(ids)),
+               sa.func.coalesce(_LOAD_BALANCER.c.name, '') != ''))}

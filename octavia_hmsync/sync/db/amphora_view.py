@@ -8,6 +8,7 @@ balancer during a replacement, until the old amphora goes. The owner of the
 replacement reads the rows.
 """
 
+import contextlib
 import dataclasses
 import datetime
 import json
@@ -18,6 +19,7 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _TABLE = models.AmphoraView.__table__
@@ -47,45 +49,38 @@ class View:
 
 def get_watched(engine):
     """Return {amphora id: load balancer id} whose heartbeats to record."""
-    with engine.connect() as connection:
-        return {row.id: row.load_balancer_id for row in connection.execute(
-            sa.select(_AMPHORA.c.id, _AMPHORA.c.load_balancer_id)
-            .join(_REPLACEMENT, _REPLACEMENT.c.load_balancer_id ==
-                  _AMPHORA.c.load_balancer_id)
-            .where(_REPLACEMENT.c.state == _RUNNING,
-                   sa.func.coalesce(_REPLACEMENT.c.phase, '').not_in(_OVER),
-                   _AMPHORA.c.status != compat.DELETED))}
+    return {row.id: row.load_balancer_id for row in rows.read(
+        engine, sa.select(_AMPHORA.c.id, _AMPHORA.c.load_balancer_id)
+        .join(_REPLACEMENT, _REPLACEMENT.c.load_balancer_id ==
+              _AMPHORA.c.load_balancer_id)
+        .where(_REPLACEMENT.c.state == _RUNNING,
+               sa.func.coalesce(_REPLACEMENT.c.phase, '').not_in(_OVER),
+               _AMPHORA.c.status != compat.DELETED))}
 
 
-@api.retry
 def record(engine, view_id, load_balancer_id, heartbeat):
     """Record a heartbeat once, by a new view_id, unless it is too long."""
     listeners = json.dumps(sorted(heartbeat.listeners))
     members = json.dumps(dict(heartbeat.members))
     if len(listeners) + len(members) > _LONGEST:
         return
-    try:
-        with engine.begin() as connection:
-            connection.execute(sa.insert(_TABLE).values(
-                id=view_id, load_balancer_id=load_balancer_id,
-                amphora_id=heartbeat.amphora_id, seen_at=types.utcnow(),
-                listeners=listeners, members=members))
-    except db_exc.DBDuplicateEntry:
-        # The answer to the first try was lost: it counts once.
-        pass
+    # The answer to an earlier try may have been lost: it counts once.
+    with contextlib.suppress(db_exc.DBDuplicateEntry):
+        rows.write(engine, sa.insert(_TABLE).values(
+            id=view_id, load_balancer_id=load_balancer_id,
+            amphora_id=heartbeat.amphora_id, seen_at=types.utcnow(),
+            listeners=listeners, members=members))
 
 
 def get(engine, load_balancer_id, since):
     """Return the Views of a load balancer, in order of time."""
-    with engine.connect() as connection:
-        return [View(row.id, row.amphora_id, row.seen_at,
-                     frozenset(json.loads(row.listeners)),
-                     json.loads(row.members))
-                for row in connection.execute(
-                    sa.select(_TABLE)
-                    .where(_TABLE.c.load_balancer_id == load_balancer_id,
-                           _TABLE.c.seen_at >= since)
-                    .order_by(_TABLE.c.seen_at, _TABLE.c.id))]
+    return [View(row.id, row.amphora_id, row.seen_at,
+                 frozenset(json.loads(row.listeners)), json.loads(row.members))
+            for row in rows.read(
+                engine, sa.select(_TABLE)
+                .where(_TABLE.c.load_balancer_id == load_balancer_id,
+                       _TABLE.c.seen_at >= since)
+                .order_by(_TABLE.c.seen_at, _TABLE.c.id))]
 
 
 def delete_of(connection, load_balancer_ids):
@@ -102,10 +97,7 @@ def delete_old(engine):
     ended, and a replacement may go on for hours.
     """
     old = _TABLE.c.seen_at < types.utcnow_plus(-RETENTION)
-    with engine.connect() as connection:
-        # At rest the table is empty, and a deletion would lock its end.
-        if connection.execute(sa.select(_TABLE.c.id).where(old).limit(
-                1)).first() is None:
-            return
-    with engine.begin() as connection:
-        connection.execute(sa.delete(_TABLE).where(old))
+    # At rest the table is empty, and a deletion would lock its end.
+    if rows.read_one(engine, sa.select(_TABLE.c.id).where(old).limit(1)):
+        with engine.begin() as connection:
+            connection.execute(sa.delete(_TABLE).where(old))

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.amphora import upload_result
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.rules import reach
 
@@ -29,13 +30,12 @@ _FRESH = 2
 
 def get_uploaders(connection):
     """Return all reach.Uploaders, by name."""
-    rows = connection.execute(
-        sa.select(_UPLOADER, types.utcnow().label('now'))
-        .order_by(_UPLOADER.c.name)).all()
     return [reach.Uploader(
         row.name, (row.now - row.keepalive_at).total_seconds(),
         row.reached_at, row.failing_since, row.failures, row.overtaken)
-        for row in rows]
+        for row in connection.execute(
+            sa.select(_UPLOADER, types.utcnow().label('now'))
+            .order_by(_UPLOADER.c.name))]
 
 
 def _waiting(number, *conditions):
@@ -77,19 +77,19 @@ def get_attempts(engine, number, amphora_ids):
 
 def record(connection, number, name, outcomes, max_age):
     """Record attempts; return {failed amphora: when to retry, None: now}."""
-    rows = connection.execute(sa.select(_TABLE).where(
+    found = connection.execute(sa.select(_TABLE).where(
         _TABLE.c.amphora_id.in_([o.amphora_id for o in outcomes]))).all()
     tried = [o for o in outcomes if o.uploaded]
     failed = {o.amphora_id: o for o in tried
               if o.result != upload_result.APPLIED}
     reached = {o.amphora_id for o in tried if not o.is_unanswered}
-    overtaken = [row for row in rows if row.uploader != name and
+    overtaken = [row for row in found if row.uploader != name and
                  row.amphora_id in reached and row.generation == number and
                  row.is_unanswered]
-    _delete(connection, [row for row in rows if row in overtaken or
+    _delete(connection, [row for row in found if row in overtaken or
                          row.amphora_id not in failed or
                          row.uploader == name])
-    own = {row.amphora_id: row for row in rows if row.uploader == name}
+    own = {row.amphora_id: row for row in found if row.uploader == name}
     times = _insert_failed(connection, number, name, failed.values(), own)
     if tried:
         _record_uploaders(connection, name, tried, reached, overtaken, own)
@@ -98,7 +98,7 @@ def record(connection, number, name, outcomes, max_age):
     active = {u.name for u in reach.get_active(get_uploaders(connection),
                                                max_age)}
     waits = {amphora_id: {name: at} for amphora_id, at in times.items()}
-    for row in rows:
+    for row in found:
         if (row.amphora_id in waits and row.uploader != name and
                 row.generation == number and row not in overtaken):
             waits[row.amphora_id][row.uploader] = row.next_attempt_at
@@ -106,10 +106,10 @@ def record(connection, number, name, outcomes, max_age):
             for amphora_id, of_each in waits.items()}
 
 
-def _delete(connection, rows):
+def _delete(connection, found):
     """Delete existing rows only: a missing one would lock a gap on MySQL."""
     by_uploader = collections.defaultdict(list)
-    for row in rows:
+    for row in found:
         by_uploader[row.uploader].append(row.amphora_id)
     for name, amphora_ids in sorted(by_uploader.items()):
         connection.execute(sa.delete(_TABLE).where(
@@ -146,9 +146,9 @@ def _record_uploaders(connection, name, tried, reached, overtaken, own):
                                  if row.attempts <= _FRESH)
     for uploader in sorted({name, *others}):
         if uploader != name:
-            connection.execute(
-                sa.update(_UPLOADER).where(_UPLOADER.c.name == uploader)
-                .values(overtaken=_UPLOADER.c.overtaken + others[uploader]))
+            rows.update(
+                connection, _UPLOADER, _UPLOADER.c.name == uploader,
+                overtaken=_UPLOADER.c.overtaken + others[uploader])
         elif reached:
             set_reached(connection, name)
         else:
@@ -158,19 +158,17 @@ def _record_uploaders(connection, name, tried, reached, overtaken, own):
 
 def set_reached(connection, name):
     """Record that an amphora answered an uploader."""
-    connection.execute(
-        sa.update(_UPLOADER).where(_UPLOADER.c.name == name)
-        .values(reached_at=types.utcnow(), failing_since=None, failures=0,
-                overtaken=0))
+    rows.update(connection, _UPLOADER, _UPLOADER.c.name == name,
+                reached_at=types.utcnow(), failing_since=None, failures=0,
+                overtaken=0)
 
 
 def _set_failing(connection, name, seconds, failures):
-    connection.execute(
-        sa.update(_UPLOADER).where(_UPLOADER.c.name == name)
-        .values(
-            failing_since=sa.func.coalesce(_UPLOADER.c.failing_since,
-                                           types.utcnow_plus(-seconds)),
-            failures=_UPLOADER.c.failures + failures))
+    rows.update(
+        connection, _UPLOADER, _UPLOADER.c.name == name,
+        failing_since=sa.func.coalesce(_UPLOADER.c.failing_since,
+                                       types.utcnow_plus(-seconds)),
+        failures=_UPLOADER.c.failures + failures)
 
 
 def look_again(connection, name):
@@ -218,10 +216,9 @@ def retry_now(connection, amphora_ids=None):
 
 def get_waiting(engine):
     """Return the ids of the amphorae for which an uploader waits, a set."""
-    with engine.connect() as connection:
-        return set(connection.execute(
-            sa.select(_TABLE.c.amphora_id).where(
-                _TABLE.c.next_attempt_at > types.utcnow())).scalars())
+    return {row.amphora_id for row in rows.read(
+        engine, sa.select(_TABLE.c.amphora_id).where(
+            _TABLE.c.next_attempt_at > types.utcnow()))}
 
 
 def forget(connection, name):

@@ -12,13 +12,14 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import attempt as attempt_repo
 
 _TABLE = models.Amphora.__table__
 _ATTEMPT = models.Attempt.__table__
-_GENERATION = models.Generation.__table__
+
 _OCTAVIA = compat.AMPHORA
 _LOAD_BALANCER = compat.LOAD_BALANCER
 
@@ -103,15 +104,14 @@ def _is_due_for(uploader, *which):
 
 
 def _find_due(engine, limit, conditions):
-    with engine.connect() as connection:
-        # Amphorae that failed come last, because they take long.
-        return connection.execute(
-            sa.select(_TABLE.c.amphora_id)
-            .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
-            .where(*conditions)
-            .order_by(sa.case((_TABLE.c.result == upload_result.APPLIED, 0),
-                              (_TABLE.c.result.is_(None), 0), else_=1))
-            .limit(limit)).scalars().all()
+    # Amphorae that failed come last, because they take long.
+    return [row.amphora_id for row in rows.read(
+        engine, sa.select(_TABLE.c.amphora_id)
+        .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+        .where(*conditions)
+        .order_by(sa.case((_TABLE.c.result == upload_result.APPLIED, 0),
+                          (_TABLE.c.result.is_(None), 0), else_=1))
+        .limit(limit))]
 
 
 def is_due(engine, number, admitted_to=None, not_admitted_to=None,
@@ -126,9 +126,8 @@ def is_due(engine, number, admitted_to=None, not_admitted_to=None,
              .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
              .where(part, condition).limit(1).subquery()
              for part in _get_ranges(number)]
-    with engine.connect() as connection:
-        return connection.execute(sa.union_all(*map(sa.select, looks))
-                                  .limit(1)).first() is not None
+    return rows.read_one(engine, sa.union_all(
+        *map(sa.select, looks)).limit(1)) is not None
 
 
 def count_due(engine, number, admitted_to=None, not_admitted_to=None,
@@ -142,11 +141,10 @@ def count_due(engine, number, admitted_to=None, not_admitted_to=None,
     conditions = [_is_due(number, admitted_to, not_admitted_to)]
     if condition is not None:
         conditions.append(condition(number))
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(sa.func.count()).select_from(_TABLE)
-            .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
-            .where(*conditions)).scalar()
+    return rows.read_one(
+        engine, sa.select(sa.func.count()).select_from(_TABLE)
+        .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+        .where(*conditions))[0]
 
 
 @api.retry
@@ -180,7 +178,7 @@ def _claim(engine, number, owner, amphora_ids, expiry, uploader):
 
 
 def _get_claimed(connection, number, owner, uploader):
-    rows = connection.execute(
+    found = connection.execute(
         sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
                   _LOAD_BALANCER.c.topology, _OCTAVIA.c.role,
                   _TABLE.c.controller_ip_port_list, _TABLE.c.result,
@@ -197,30 +195,25 @@ def _get_claimed(connection, number, owner, uploader):
             _ATTEMPT.c.generation == number))
         .where(_TABLE.c.claim_owner == owner,
                amphora_repo.that_get_lists())).all()
-    return [ClaimedAmphora(
-        row.id, row.lb_network_ip, row.topology, row.role,
-        None if row.controller_ip_port_list is None
+    return [rows.make(
+        ClaimedAmphora, row,
+        addresses=None if row.controller_ip_port_list is None
         else addr.split_list(row.controller_ip_port_list),
-        row.result, row.attempts,
-        (row.claim_expires_at - row.now).total_seconds(),
-        row.load_balancer_id, row.error is not None, row.key_digest)
-        for row in rows]
+        claimed_for=(row.claim_expires_at - row.now).total_seconds(),
+        has_failed=row.error is not None) for row in found]
 
 
-@api.retry
 def release(engine, owner):
     """Release the amphorae that a batch claimed and did not finish."""
     # It is not known which list their agents have: leave no result.
     _release(engine, _TABLE.c.claim_owner == owner, result=None)
 
 
-@api.retry
 def give_back(engine, owner):
     """Release the amphorae that a batch claimed and did not upload to."""
     _release(engine, _TABLE.c.claim_owner == owner)
 
 
-@api.retry
 def release_all(engine, prefix):
     """Release amphorae of batches with a prefix; return how many."""
     return _release(
@@ -229,11 +222,8 @@ def release_all(engine, prefix):
 
 
 def _release(engine, condition, **values):
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE).where(condition)
-            .values(claim_owner=None, claim_expires_at=None, **values)
-        ).rowcount
+    return rows.write(engine, sa.update(_TABLE).where(condition).values(
+        claim_owner=None, claim_expires_at=None, **values))
 
 
 @api.retry

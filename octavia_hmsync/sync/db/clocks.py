@@ -7,7 +7,7 @@ import time
 from oslo_utils import timeutils
 import sqlalchemy as sa
 
-from octavia_hmsync.db import api
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.rules import member as mem
@@ -36,17 +36,16 @@ def find_ahead(engine):
     :returns: {host: least seconds ahead}, of those above CLOCKS_APART.
     """
     began = time.monotonic()
-    rows = hm_repo.get_rows(engine)
+    found = hm_repo.get_rows(engine)
     # A node that lags waits before it reads, and answers with its time from
     # before the wait.
     waited = time.monotonic() - began
     ahead = {row.host: (row.keepalive_at - row.now).total_seconds() - waited
-             for row in rows}
+             for row in found}
     return {host: seconds for host, seconds in ahead.items()
             if seconds > mem.CLOCKS_APART}
 
 
-@api.retry
 def age_future(engine, model, max_age):
     """Make keepalives from the future count as silence from now on.
 
@@ -55,8 +54,7 @@ def age_future(engine, model, max_age):
 
     :param model: HealthManager or HouseKeeper.
     """
-    with engine.begin() as connection:
-        connection.execute(
-            sa.update(model)
-            .where(model.keepalive_at > types.utcnow_plus(mem.CLOCKS_APART))
-            .values(keepalive_at=types.utcnow_plus(-max_age)))
+    rows.write(
+        engine, sa.update(model)
+        .where(model.keepalive_at > types.utcnow_plus(mem.CLOCKS_APART))
+        .values(keepalive_at=types.utcnow_plus(-max_age)))

@@ -73,8 +73,8 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
     if amphora_ids is not None:
         select = select.where(_TABLE.c.amphora_id.in_(amphora_ids))
     with engine.connect() as connection:
-        rows, previous = previous_repo.execute(connection,
-                                               select.limit(limit))
+        found, previous = previous_repo.execute(connection,
+                                                select.limit(limit))
     return [Unproven(
         row.amphora_id, adoption.Doubt(
             addr.split_list(row.controller_ip_port_list),
@@ -85,7 +85,7 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
             (row.now - row.applied_at).total_seconds()),
         row.applied_at, row.last_update, hold_repo.is_last_update_ours(row),
         row.result == upload_result.APPLIED and row.claim_owner is None,
-        row.not_adopted_at is not None, row.key_digest) for row in rows]
+        row.not_adopted_at is not None, row.key_digest) for row in found]
 
 
 def get_overdue_page(engine, after, size, min_age):
@@ -101,11 +101,11 @@ def get_overdue_page(engine, after, size, min_age):
     return rows.read_page(engine, select, after, size)
 
 
-def judge_page(engine, rows, members, settings):
+def judge_page(engine, page, members, settings):
     """Return {amphora id: Adoption} of rows with adopted_at and ``id``."""
-    judged = {row.id: adoption.Adoption.ADOPTED for row in rows
+    judged = {row.id: adoption.Adoption.ADOPTED for row in page
               if row.adopted_at is not None}
-    others = [row.id for row in rows if row.id not in judged]
+    others = [row.id for row in page if row.id not in judged]
     for n in range(0, len(others), _AT_ONCE):
         ids = others[n:n + _AT_ONCE]
         judged.update(judge(
@@ -117,11 +117,9 @@ def judge_page(engine, rows, members, settings):
 
 def judge_all(engine, members, settings):
     """Return {amphora id: Adoption} by the lists that they acknowledged."""
-    with engine.connect() as connection:
-        adopted = connection.execute(
-            sa.select(_TABLE.c.amphora_id)
-            .where(_TABLE.c.adopted_at.is_not(None))).scalars().all()
-    return {**dict.fromkeys(adopted, adoption.Adoption.ADOPTED),
+    adopted = rows.read(engine, sa.select(_TABLE.c.amphora_id).where(
+        _TABLE.c.adopted_at.is_not(None)))
+    return {**{row.amphora_id: adoption.Adoption.ADOPTED for row in adopted},
             **judge(get_unproven(engine),
                     heartbeat_repo.get_heartbeats(engine), members,
                     settings)}
@@ -140,16 +138,12 @@ def judge(unproven, heartbeats, members, settings):
 def set_previous(engine, unproven: Unproven, previous):
     """Record which lists it may use, unless it got another list since."""
     with engine.begin() as connection:
-        if connection.execute(
-                sa.update(_TABLE).where(_are_still([unproven]))
-                .values(error='')).rowcount:
+        if rows.update(connection, _TABLE, _are_still([unproven]), error=''):
             # Back to NULL, as an amphora with APPLIED has no error. The
             # change is needed: at another node of Galera only a changed row
             # stops other transactions.
-            connection.execute(
-                sa.update(_TABLE)
-                .where(_TABLE.c.amphora_id == unproven.amphora_id)
-                .values(error=None))
+            rows.update(connection, _TABLE,
+                        _TABLE.c.amphora_id == unproven.amphora_id, error=None)
             previous_repo.replace(connection, {},
                                   {unproven.amphora_id: previous})
 
@@ -216,8 +210,8 @@ def _set_adopted(engine, unproven, address):
     recorded = 0
     with engine.begin() as connection:
         for changed in (True, False):
-            rows = [row for row in unproven if have_changed(row) is changed]
-            if not rows:
+            alike = [row for row in unproven if have_changed(row) is changed]
+            if not alike:
                 continue
             values = {'adopted_at': types.utcnow(), 'adopted_via': address,
                       'previous_key_digest': None,
@@ -225,7 +219,7 @@ def _set_adopted(engine, unproven, address):
             if changed:
                 values['has_changed_list'] = True
             recorded += connection.execute(
-                sa.update(_TABLE).where(_are_still(rows))
+                sa.update(_TABLE).where(_are_still(alike))
                 .values(**values)).rowcount
         if recorded:
             previous_repo.delete_needless(

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync import compat
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.rules import trial
@@ -61,9 +62,7 @@ def get_oldest_age(engine):
 
 def get_again(engine):
     """Return ids of amphorae that should get a list anew, since unknown."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_TABLE.c.amphora_id)
-            .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
-            .where(amphora_repo.that_get_lists(), _is_again())
-        ).scalars().all()
+    return [row.amphora_id for row in rows.read(
+        engine, sa.select(_TABLE.c.amphora_id)
+        .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+        .where(amphora_repo.that_get_lists(), _is_again()))]

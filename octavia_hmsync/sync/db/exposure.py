@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync import addresses as addr
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import previous_list as previous_repo
 from octavia_hmsync.sync.rules import exposure
@@ -32,12 +33,10 @@ def get_since(engine, seconds):
 
 def get_without(engine, after, size=None):
     """Return a page of ids of amphorae that never acknowledged a list."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_TABLE.c.amphora_id)
-            .where(_TABLE.c.applied_at.is_(None),
-                   _TABLE.c.amphora_id > after)
-            .order_by(_TABLE.c.amphora_id).limit(size)).scalars().all()
+    return [row.amphora_id for row in rows.read(
+        engine, sa.select(_TABLE.c.amphora_id)
+        .where(_TABLE.c.applied_at.is_(None), _TABLE.c.amphora_id > after)
+        .order_by(_TABLE.c.amphora_id).limit(size))]
 
 
 def _select():
@@ -48,12 +47,11 @@ def _select():
 
 
 def _get(engine, select):
-    with engine.connect() as connection:
-        rows = connection.execute(select).all()
-    others = previous_repo.get_known(engine, rows)
+    found = rows.read(engine, select)
+    others = previous_repo.get_known(engine, found)
     return {row.id: None if row.controller_ip_port_list is None
             else exposure.Sending(
                 addr.split_list(row.controller_ip_port_list),
                 others.get(row.id, ()), row.key_digest,
                 None if row.adopted_at else row.previous_key_digest)
-            for row in rows}
+            for row in found}

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from octavia_hmsync import addresses as addr
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import attempt as attempt_repo
 from octavia_hmsync.sync.rules import trial
@@ -74,10 +75,8 @@ def _to_generation(row):
 
 
 def _find(engine, *conditions):
-    with engine.connect() as connection:
-        row = connection.execute(
-            sa.select(_TABLE).where(*conditions)
-            .order_by(_TABLE.c.number.desc()).limit(1)).first()
+    row = rows.read_one(engine, sa.select(_TABLE).where(*conditions)
+                        .order_by(_TABLE.c.number.desc()).limit(1))
     return None if row is None else _to_generation(row)
 
 
@@ -107,27 +106,21 @@ def find_doubtful(engine, numbers):
     numbers = set(numbers) - {None}
     if not numbers:
         return set()
-    with engine.connect() as connection:
-        return set(connection.execute(
-            sa.select(_TABLE.c.number)
-            .where(_TABLE.c.number.in_(numbers),
-                   _TABLE.c.status != trial.OPEN)).scalars())
+    return {row.number for row in rows.read(
+        engine, sa.select(_TABLE.c.number).where(
+            _TABLE.c.number.in_(numbers), _TABLE.c.status != trial.OPEN))}
 
 
 def get_history(engine):
     """Return all generations that are kept, oldest first."""
-    with engine.connect() as connection:
-        return [_to_generation(row) for row in connection.execute(
-            sa.select(_TABLE).order_by(_TABLE.c.number)).all()]
+    return [_to_generation(row) for row in rows.read(
+        engine, sa.select(_TABLE).order_by(_TABLE.c.number))]
 
 
 def count_since(engine, seconds):
     """Return how many generations were published in the last seconds."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(sa.func.count()).select_from(_TABLE)
-            .where(_TABLE.c.published_at > types.utcnow_plus(-seconds))
-        ).scalar()
+    return rows.read_one(engine, sa.select(sa.func.count()).where(
+        _TABLE.c.published_at > types.utcnow_plus(-seconds)))[0]
 
 
 def _insert(connection, number, slots, reason, status, published_by,
@@ -160,36 +153,27 @@ def publish(engine, number, slots, reason, published_by,
     return True
 
 
-@api.retry
 def set_key_digest(engine, number, key_digest):
     """Record the key of a list without one; True if this call was first."""
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.number == number, _TABLE.c.key_digest.is_(None))
-            .values(key_digest=key_digest)).rowcount == 1
+    return rows.change(engine, _TABLE, _TABLE.c.number == number,
+                       _TABLE.c.key_digest.is_(None), key_digest=key_digest)
 
 
-@api.retry
 def begin_wave(engine, number, wave, status):
     """Begin the wave after the seen one; True if this call was first."""
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.number == number, _TABLE.c.wave == wave,
-                   _TABLE.c.status.in_(trial.TRIAL_STATUSES))
-            .values(wave=wave + 1, status=status)).rowcount == 1
+    return rows.change(
+        engine, _TABLE, _TABLE.c.number == number, _TABLE.c.wave == wave,
+        _TABLE.c.status.in_(trial.TRIAL_STATUSES), wave=wave + 1,
+        status=status)
 
 
 @api.retry
 def set_open(engine, number):
     """End a generation's trial: all get it; True if this call was first."""
     with engine.begin() as connection:
-        is_first = connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.number == number,
-                   _TABLE.c.status.in_(trial.TRIAL_STATUSES))
-            .values(status=trial.OPEN)).rowcount == 1
+        is_first = rows.update(
+            connection, _TABLE, _TABLE.c.number == number,
+            _TABLE.c.status.in_(trial.TRIAL_STATUSES), status=trial.OPEN)
         if is_first:
             attempt_repo.forget_older(connection, number)
         return is_first
@@ -207,13 +191,11 @@ def roll_back(engine, number, suspects, good_slots, reason, published_by,
     """
     try:
         with engine.begin() as connection:
-            if not connection.execute(
-                    sa.update(_TABLE)
-                    .where(_TABLE.c.number == number,
-                           _TABLE.c.status.in_(statuses))
-                    .values(status=trial.ROLLED_BACK,
-                            suspect_ip_port_list=addr.join_list(suspects),
-                            rolled_back_at=types.utcnow())).rowcount:
+            if not rows.update(
+                    connection, _TABLE, _TABLE.c.number == number,
+                    _TABLE.c.status.in_(statuses), status=trial.ROLLED_BACK,
+                    suspect_ip_port_list=addr.join_list(suspects),
+                    rolled_back_at=types.utcnow()):
                 return False
             if good_slots:
                 _insert(connection, number + 1, good_slots, reason,
@@ -226,16 +208,15 @@ def roll_back(engine, number, suspects, good_slots, reason, published_by,
 
 def get_suspects(engine):
     """Return {address that a roll back found at fault: seconds since}."""
-    with engine.connect() as connection:
-        rows = connection.execute(
-            sa.select(_TABLE.c.suspect_ip_port_list, _TABLE.c.rolled_back_at,
-                      types.utcnow().label('now'))
-            # The first of these has an index.
-            .where(_TABLE.c.rolled_back_at.is_not(None),
-                   _TABLE.c.suspect_ip_port_list.is_not(None))
-            .order_by(_TABLE.c.number)).all()
     return {address: (row.now - row.rolled_back_at).total_seconds()
-            for row in rows
+            for row in rows.read(
+                engine, sa.select(
+                    _TABLE.c.suspect_ip_port_list, _TABLE.c.rolled_back_at,
+                    types.utcnow().label('now'))
+                # The first of these has an index.
+                .where(_TABLE.c.rolled_back_at.is_not(None),
+                       _TABLE.c.suspect_ip_port_list.is_not(None))
+                .order_by(_TABLE.c.number))
             for address in addr.split_list(row.suspect_ip_port_list)}
 
 
@@ -248,11 +229,10 @@ class Ages:
 
 
 def get_ages(engine):
-    with engine.connect() as connection:
-        row = connection.execute(
-            sa.select(sa.func.max(_TABLE.c.published_at).label('newest'),
-                      sa.func.max(_TABLE.c.rolled_back_at).label('roll_back'),
-                      types.utcnow().label('now'))).one()
+    row = rows.read_one(engine, sa.select(
+        sa.func.max(_TABLE.c.published_at).label('newest'),
+        sa.func.max(_TABLE.c.rolled_back_at).label('roll_back'),
+        types.utcnow().label('now')))
     return Ages(*(None if at is None else (row.now - at).total_seconds()
                   for at in (row.newest, row.roll_back)))
 
@@ -269,15 +249,11 @@ def clear_suspects(engine):
     return suspects
 
 
-@api.retry
 def set_completed(engine, number):
     """Record that every amphora has it; True if this call was first."""
-    with engine.begin() as connection:
-        result = connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.number == number, _TABLE.c.completed_at.is_(None))
-            .values(completed_at=types.utcnow()))
-        return result.rowcount == 1
+    return rows.change(
+        engine, _TABLE, _TABLE.c.number == number,
+        _TABLE.c.completed_at.is_(None), completed_at=types.utcnow())
 
 
 @api.retry

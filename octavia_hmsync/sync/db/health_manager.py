@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from octavia_hmsync import addresses as addr
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import turn
 from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
@@ -54,15 +55,13 @@ def register(engine, host, ip_address, port, instance, offline_after,
     with engine.begin() as connection:
         # Write first: under load SQLite cannot turn a read transaction into a
         # write transaction.
-        connection.execute(
-            sa.update(_TABLE).where(_TABLE.c.host == host)
-            .values(host=host))
-        rows = connection.execute(_select().where(sa.or_(
+        rows.update(connection, _TABLE, _TABLE.c.host == host, host=host)
+        found = connection.execute(_select().where(sa.or_(
             _TABLE.c.host == host,
             sa.and_(_TABLE.c.ip_address == ip_address,
                     _TABLE.c.port == port)))).all()
-        own = next((row for row in rows if row.host == host), None)
-        other = next((row for row in rows if row.host != host), None)
+        own = next((row for row in found if row.host == host), None)
+        other = next((row for row in found if row.host != host), None)
         if other is not None:
             if _is_held(other, offline_after):
                 raise _conflict(address, other.host)
@@ -94,9 +93,8 @@ def register(engine, host, ip_address, port, instance, offline_after,
                 connection.execute(
                     sa.insert(_TABLE).values(host=host, **values))
             else:
-                connection.execute(
-                    sa.update(_TABLE).where(_TABLE.c.host == host)
-                    .values(**values))
+                rows.update(connection, _TABLE, _TABLE.c.host == host,
+                            **values)
         except db_exc.DBDuplicateEntry:
             raise _conflict(address, 'another health manager') from None
         left_repo.remove(connection, address)
@@ -127,28 +125,26 @@ def _conflict(address, holder):
         f'bind_ip and bind_port on one of them.')
 
 
-@api.retry
+def _change(engine, host, instance, *conditions, **values):
+    return rows.change(engine, _TABLE, _TABLE.c.host == host,
+                       _TABLE.c.instance == instance, *conditions, **values)
+
+
 def touch(engine, host, instance, ip_address, port, offline_after,
           configured_key_digest=None):
     """Write a keepalive; False if this process has to register()."""
-    with engine.begin() as connection:
-        result = connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.host == host, _TABLE.c.instance == instance,
-                   _TABLE.c.ip_address == ip_address, _TABLE.c.port == port,
-                   _TABLE.c.status != mem.OFFLINE,
-                   # After a longer silence others took it for dead, so it
-                   # registers anew. The condition is part of this statement
-                   # because the statement may hang.
-                   _TABLE.c.keepalive_at.between(
-                       types.utcnow_plus(-offline_after),
-                       types.utcnow_plus(offline_after)))
-            .values(keepalive_at=types.utcnow(),
-                    configured_key_digest=configured_key_digest))
-        return result.rowcount == 1
+    return _change(
+        engine, host, instance, _TABLE.c.ip_address == ip_address,
+        _TABLE.c.port == port, _TABLE.c.status != mem.OFFLINE,
+        # After a longer silence others took it for dead, so it registers
+        # anew. The condition is part of this statement because the statement
+        # may hang.
+        _TABLE.c.keepalive_at.between(types.utcnow_plus(-offline_after),
+                                      types.utcnow_plus(offline_after)),
+        keepalive_at=types.utcnow(),
+        configured_key_digest=configured_key_digest)
 
 
-@api.retry
 def set_starting(engine, host, instance):
     """Record that a new process of a known health manager starts.
 
@@ -156,22 +152,15 @@ def set_starting(engine, host, instance):
 
     :returns: True if another process of it had registered.
     """
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.host == host, _TABLE.c.instance != instance)
-            .values(starting_at=types.utcnow())).rowcount == 1
+    return rows.change(engine, _TABLE, _TABLE.c.host == host,
+                       _TABLE.c.instance != instance,
+                       starting_at=types.utcnow())
 
 
-@api.retry
 def set_offline(engine, host, instance):
     """Set a health manager to OFFLINE; True if the row was its own."""
-    with engine.begin() as connection:
-        result = connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.host == host, _TABLE.c.instance == instance)
-            .values(status=mem.OFFLINE, keepalive_at=types.utcnow()))
-        return result.rowcount == 1
+    return _change(engine, host, instance, status=mem.OFFLINE,
+                   keepalive_at=types.utcnow())
 
 
 @api.retry
@@ -186,10 +175,8 @@ def change_status(engine, host, old, new, check=None):
         if check:
             # On Galera the row locks below hold at one node only.
             turn.take(connection, 'health manager status')
-        was_changed = connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.host == host, _TABLE.c.status == old)
-            .values(status=new)).rowcount == 1
+        was_changed = rows.update(connection, _TABLE, _TABLE.c.host == host,
+                                  _TABLE.c.status == old, status=new)
         if was_changed and check:
             check([_to_member(row) for row in connection.execute(
                 _select().order_by(_TABLE.c.host).with_for_update())])
@@ -202,8 +189,7 @@ def delete(engine, host, keepalive_at):
     is_it = (_TABLE.c.host == host, _TABLE.c.keepalive_at == keepalive_at)
     with engine.begin() as connection:
         # From here on the row is this call's alone.
-        if not connection.execute(sa.update(_TABLE).where(*is_it)
-                                  .values(host=host)).rowcount:
+        if not rows.update(connection, _TABLE, *is_it, host=host):
             return False
         row = connection.execute(sa.select(_TABLE).where(*is_it)).one()
         connection.execute(sa.delete(_TABLE).where(_TABLE.c.host == host))
@@ -211,28 +197,17 @@ def delete(engine, host, keepalive_at):
         return True
 
 
-@api.retry
 def set_heard(engine, host, instance):
     """Record that heartbeats arrive; True if that was not recorded."""
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.host == host, _TABLE.c.instance == instance,
-                   _TABLE.c.heard_at.is_(None))
-            .values(heard_at=types.utcnow())).rowcount == 1
+    return _change(engine, host, instance, _TABLE.c.heard_at.is_(None),
+                   heard_at=types.utcnow())
 
 
-@api.retry
 def set_late(engine, host, instance):
     """Record that Octavia ignores heartbeats, as they have waited."""
-    with engine.begin() as connection:
-        connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.host == host, _TABLE.c.instance == instance)
-            .values(late_at=types.utcnow()))
+    _change(engine, host, instance, late_at=types.utcnow())
 
 
-@api.retry
 def set_announced(engine, host, old, new):
     """Record the next notification of a health manager.
 
@@ -241,20 +216,15 @@ def set_announced(engine, host, old, new):
     :returns: True if the caller has to send it; False if another process was
               faster.
     """
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.host == host,
-                   _TABLE.c.announced.is_not_distinct_from(old))
-            .values(announced=new)).rowcount == 1
+    return rows.change(
+        engine, _TABLE, _TABLE.c.host == host,
+        _TABLE.c.announced.is_not_distinct_from(old), announced=new)
 
 
 def find_usurper(engine, host, instance, offline_after):
     """Return the address of another living process of the host, or None."""
-    with engine.connect() as connection:
-        row = connection.execute(
-            _select().where(_TABLE.c.host == host,
-                            _TABLE.c.instance != instance)).first()
+    row = rows.read_one(engine, _select().where(
+        _TABLE.c.host == host, _TABLE.c.instance != instance))
     if row is None or not _is_held(row, offline_after):
         return None
     return _address(row)
@@ -262,10 +232,8 @@ def find_usurper(engine, host, instance, offline_after):
 
 def find(engine, host, instance):
     """Return a process's Member, None if the row is another one's."""
-    with engine.connect() as connection:
-        row = connection.execute(
-            _select().where(_TABLE.c.host == host,
-                            _TABLE.c.instance == instance)).first()
+    row = rows.read_one(engine, _select().where(
+        _TABLE.c.host == host, _TABLE.c.instance == instance))
     return None if row is None else _to_member(row)
 
 
@@ -276,19 +244,18 @@ def get_all(engine):
 
 def get_all_at(engine):
     """Return (Members by host, the database's time or None without any)."""
-    rows = get_rows(engine)
-    return [_to_member(row) for row in rows], rows[0].now if rows else None
+    found = get_rows(engine)
+    return [_to_member(row) for row in found], found[0].now if found else None
 
 
 def _to_member(row):
-    return mem.Member(
-        host=row.host, address=_address(row),
-        status=row.status, keepalive_age=_age(row, 'keepalive_at'),
+    return rows.make(
+        mem.Member, row, address=_address(row),
+        keepalive_age=_age(row, 'keepalive_at'),
         online_for=_age(row, 'online_since'),
         is_heard=row.heard_at is not None if row.is_observing else None,
-        announced=row.announced, key_digest=row.key_digest, zone=row.zone,
         starting_age=None if row.starting_at is None
-        else _age(row, 'starting_at'), restart_took=row.restart_took,
+        else _age(row, 'starting_at'),
         late_age=None if row.late_at is None else _age(row, 'late_at'))
 
 
@@ -313,8 +280,7 @@ def get_plugin_versions(engine, offline_after):
 
 def get_rows(engine):
     """Return all rows, each with the database's time as ``now``."""
-    with engine.connect() as connection:
-        return connection.execute(_select().order_by(_TABLE.c.host)).all()
+    return rows.read(engine, _select().order_by(_TABLE.c.host))
 
 
 def delete_expired(engine, retention):

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import hold as hold_repo
 
@@ -31,10 +32,8 @@ def get_heartbeats(engine, amphora_id=None, max_age=None, amphora_ids=None):
     if max_age is not None:
         select = select.where(
             _AMPHORA.c.applied_at > types.utcnow_plus(-max_age))
-    with engine.connect() as connection:
-        rows = connection.execute(select).all()
     heard: dict[str, dict[str, float]] = {}
-    for row in rows:
+    for row in rows.read(engine, select):
         heard.setdefault(row.amphora_id, {})[row.address] = (
             row.now - row.heard_at).total_seconds()
     return heard
@@ -42,13 +41,11 @@ def get_heartbeats(engine, amphora_id=None, max_age=None, amphora_ids=None):
 
 def get_last_updates(engine):
     """Return {amphora id: when it was heard}, without the guard's times."""
-    with engine.connect() as connection:
-        rows = connection.execute(
-            sa.select(_HEALTH.c.amphora_id, _HEALTH.c.last_update,
-                      _AMPHORA.c.held_at)
-            .outerjoin(_AMPHORA, _AMPHORA.c.amphora_id ==
-                       _HEALTH.c.amphora_id)).all()
-    return {row.amphora_id: row.last_update for row in rows
+    found = rows.read(
+        engine, sa.select(_HEALTH.c.amphora_id, _HEALTH.c.last_update,
+                          _AMPHORA.c.held_at)
+        .outerjoin(_AMPHORA, _AMPHORA.c.amphora_id == _HEALTH.c.amphora_id))
+    return {row.amphora_id: row.last_update for row in found
             if not hold_repo.is_last_update_ours(row)}
 
 
@@ -64,11 +61,8 @@ def _note_heartbeat(engine, amphora_id, address, arrived):
     # look early.
     values = {'heard_at': types.utcnow_plus(arrived - time.monotonic())}
     with engine.begin() as connection:
-        if connection.execute(
-                sa.update(_TABLE)
-                .where(_TABLE.c.amphora_id == amphora_id,
-                       _TABLE.c.address == address)
-                .values(**values)).rowcount:
+        if rows.update(connection, _TABLE, _TABLE.c.amphora_id == amphora_id,
+                       _TABLE.c.address == address, **values):
             return
     try:
         with engine.begin() as connection:

@@ -53,8 +53,7 @@ def find_silent(engine, before, amphora_ids=None, max_age=None):
     if max_age is not None:
         select = select.where(
             _TABLE.c.applied_at > types.utcnow_plus(-max_age))
-    with engine.connect() as connection:
-        return connection.execute(select).all()
+    return rows.read(engine, select)
 
 
 def is_last_update_ours(row):
@@ -69,15 +68,14 @@ def count_held(engine, heartbeat_timeout):
     By the controller's clock, as Octavia looks at what a hold has written.
     """
     since = timeutils.utcnow() - datetime.timedelta(seconds=heartbeat_timeout)
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(sa.func.count()).select_from(_TABLE)
-            .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
-            .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
-            .where(_TABLE.c.held_since.is_not(None),
-                   _OCTAVIA.c.status.in_(compat.FAILOVER_STATUSES),
-                   _HEALTH.c.last_update > since,
-                   _HEALTH.c.last_update <= _TABLE.c.held_at)).scalar()
+    return rows.read_one(
+        engine, sa.select(sa.func.count()).select_from(_TABLE)
+        .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
+        .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+        .where(_TABLE.c.held_since.is_not(None),
+               _OCTAVIA.c.status.in_(compat.FAILOVER_STATUSES),
+               _HEALTH.c.last_update > since,
+               _HEALTH.c.last_update <= _TABLE.c.held_at))[0]
 
 
 @api.retry
@@ -154,8 +152,7 @@ def release_heard(engine, amphora_ids=None, max_age=None):
     if max_age is not None:
         select = select.where(
             _TABLE.c.held_since > types.utcnow_plus(-max_age))
-    with engine.connect() as connection:
-        heard = connection.execute(select).scalars().all()
+    heard = [row.amphora_id for row in rows.read(engine, select)]
     if not heard:
         return []
     with engine.begin() as connection:

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from octavia_hmsync import addresses as addr
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _TABLE = models.HouseKeeper.__table__
@@ -21,9 +22,7 @@ def touch(engine, host, pinned, key_digest=None, problem=None):
               'problem': problem and types.storable(problem),
               'keepalive_at': types.utcnow()}
     with engine.begin() as connection:
-        result = connection.execute(
-            sa.update(_TABLE).where(_TABLE.c.host == host).values(**values))
-        if result.rowcount:
+        if rows.update(connection, _TABLE, _TABLE.c.host == host, **values):
             return
     try:
         with engine.begin() as connection:
@@ -44,13 +43,14 @@ def get_pinned(engine, max_age):
                           if age <= max_age)
 
 
+def _get_all(engine):
+    return rows.read(engine, sa.select(_TABLE, types.utcnow().label('now')))
+
+
 def get_pins(engine):
     """Return {pinned address: seconds since a housekeeper confirmed it}."""
-    with engine.connect() as connection:
-        rows = connection.execute(
-            sa.select(_TABLE, types.utcnow().label('now'))).all()
     pins: dict[str, float] = {}
-    for row in rows:
+    for row in _get_all(engine):
         age = (row.now - row.keepalive_at).total_seconds()
         for address in addr.split_list(row.pinned_ip_port_list):
             pins[address] = min(age, pins.get(address, age))
@@ -59,12 +59,10 @@ def get_pins(engine):
 
 def get_up(engine, max_age):
     """Return {host: why it uploads nothing, or None} of those up."""
-    with engine.connect() as connection:
-        rows = connection.execute(
-            sa.select(_TABLE.c.host, _TABLE.c.problem)
-            .where(_TABLE.c.keepalive_at >= types.utcnow_plus(-max_age))
-            .order_by(_TABLE.c.host)).all()
-    return {row.host: row.problem for row in rows}
+    return {row.host: row.problem for row in rows.read(
+        engine, sa.select(_TABLE.c.host, _TABLE.c.problem)
+        .where(_TABLE.c.keepalive_at >= types.utcnow_plus(-max_age))
+        .order_by(_TABLE.c.host))}
 
 
 def get_key_digests(engine, max_age=None):
@@ -74,18 +72,13 @@ def get_key_digests(engine, max_age=None):
     if max_age is not None:
         select = select.where(
             _TABLE.c.keepalive_at >= types.utcnow_plus(-max_age))
-    with engine.connect() as connection:
-        rows = connection.execute(select).all()
-    return {row.host: row.key_digest for row in rows}
+    return {row.host: row.key_digest for row in rows.read(engine, select)}
 
 
 @api.retry
 def delete_expired(engine, retention):
     """Delete the rows of housekeepers that have been gone for long."""
-    with engine.connect() as connection:
-        rows = connection.execute(
-            sa.select(_TABLE, types.utcnow().label('now'))).all()
-    expired = [row.host for row in rows if
+    expired = [row.host for row in _get_all(engine) if
                (row.now - row.keepalive_at).total_seconds() > retention]
     if expired:
         with engine.begin() as connection:

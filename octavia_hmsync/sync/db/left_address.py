@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
 
@@ -19,9 +20,8 @@ _TABLE = models.LeftAddress.__table__
 
 def add(connection, address):
     """Record a left address, while no other process can register there."""
-    if not connection.execute(
-            sa.update(_TABLE).where(_TABLE.c.address == address)
-            .values(left_at=types.utcnow())).rowcount:
+    if not rows.update(connection, _TABLE, _TABLE.c.address == address,
+                       left_at=types.utcnow()):
         connection.execute(sa.insert(_TABLE).values(
             address=address, left_at=types.utcnow()))
 
@@ -38,9 +38,8 @@ def get_all(engine):
     that moves in between is in neither answer. A member at one of these
     addresses takes precedence.
     """
-    with engine.connect() as connection:
-        return frozenset(connection.execute(
-            sa.select(_TABLE.c.address)).scalars())
+    return frozenset(row.address for row in rows.read(
+        engine, sa.select(_TABLE.c.address)))
 
 
 @api.retry

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _TABLE = models.Pause.__table__
@@ -27,11 +28,9 @@ class Pause:
 
 def get(engine):
     """Return the current Pause, or None."""
-    with engine.connect() as connection:
-        row = connection.execute(
-            sa.select(_TABLE).where(_TABLE.c.ends_at > types.utcnow())
-        ).first()
-    return row and Pause(row.reason, row.begun_at, row.ends_at)
+    row = rows.read_one(
+        engine, sa.select(_TABLE).where(_TABLE.c.ends_at > types.utcnow()))
+    return row and rows.make(Pause, row)
 
 
 @api.retry
@@ -40,8 +39,7 @@ def begin(engine, seconds, reason):
     values = {'reason': reason, 'begun_at': types.utcnow(),
               'ends_at': types.utcnow_plus(seconds)}
     with engine.begin() as connection:
-        if not connection.execute(
-                sa.update(_TABLE).values(**values)).rowcount:
+        if not rows.update(connection, _TABLE, **values):
             try:
                 connection.execute(
                     sa.insert(_TABLE).values(number=_NUMBER, **values))
@@ -49,7 +47,7 @@ def begin(engine, seconds, reason):
                 # Another process was faster: replace its pause.
                 raise db_exc.RetryRequest(e)
         row = connection.execute(sa.select(_TABLE)).one()
-    return Pause(row.reason, row.begun_at, row.ends_at)
+    return rows.make(Pause, row)
 
 
 @api.retry

@@ -10,6 +10,7 @@ from octavia_hmsync.amphora import upload_result
 from octavia_hmsync import compat
 from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import amphora as amphora_repo
 
@@ -48,29 +49,26 @@ def get_progress(engine, number, admitted_to=None, not_admitted_to=None):
     def count(condition):
         return sa.func.count(sa.case((condition, 1)))
 
-    with engine.connect() as connection:
-        row = connection.execute(
-            sa.select(
-                sa.func.count().label('amphorae'), count(done).label('done'),
-                count(sa.and_(done, _TABLE.c.adopted_at.is_not(None))
-                      ).label('adopted'),
-                count(~claims.is_free(_TABLE)).label('claimed'),
-                count(_has_failed(number)).label('failed'))
-            .select_from(_OCTAVIA.outerjoin(
-                _TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id))
-            .where(amphora_repo.that_get_lists(), amphora_repo.admitted(
-                admitted_to, not_admitted_to))).one()
-    return Progress(**row._mapping)
+    return rows.make(Progress, rows.read_one(
+        engine, sa.select(
+            sa.func.count().label('amphorae'), count(done).label('done'),
+            count(sa.and_(done, _TABLE.c.adopted_at.is_not(None))
+                  ).label('adopted'),
+            count(~claims.is_free(_TABLE)).label('claimed'),
+            count(_has_failed(number)).label('failed'))
+        .select_from(_OCTAVIA.outerjoin(
+            _TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id))
+        .where(amphora_repo.that_get_lists(), amphora_repo.admitted(
+            admitted_to, not_admitted_to))))
 
 
 def get_failed(engine, number, limit):
     """Return rows, with ``now``, that failed; most attempts first."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
-                      _TABLE.c.result, _TABLE.c.error, _TABLE.c.attempts,
-                      _TABLE.c.next_attempt_at, types.utcnow().label('now'))
-            .join(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
-            .where(amphora_repo.that_get_lists(), _has_failed(number))
-            .order_by(_TABLE.c.attempts.desc(), _OCTAVIA.c.id)
-            .limit(limit)).all()
+    return rows.read(
+        engine, sa.select(
+            _OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip, _TABLE.c.result,
+            _TABLE.c.error, _TABLE.c.attempts, _TABLE.c.next_attempt_at,
+            types.utcnow().label('now'))
+        .join(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
+        .where(amphora_repo.that_get_lists(), _has_failed(number))
+        .order_by(_TABLE.c.attempts.desc(), _OCTAVIA.c.id).limit(limit))

@@ -14,8 +14,8 @@ from oslo_utils import timeutils
 import sqlalchemy as sa
 
 from octavia_hmsync import compat
-from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 
 _CLUSTER = models.Cluster.__table__
 _MEMBER = models.ClusterMember.__table__
@@ -48,7 +48,7 @@ def get(engine):
         ).scalars().all()
         if not in_error:
             return {}
-        rows = connection.execute(
+        listeners = connection.execute(
             sa.select(_MEMBER.c.amphora_id, _LISTENER.c.id,
                       _LISTENER.c.provisioning_status)
             .select_from(
@@ -58,19 +58,16 @@ def get(engine):
             .where(_MEMBER.c.cluster_id.in_(in_error),
                    _LISTENER.c.enabled)).all()
     found: dict[str, dict[str, str]] = collections.defaultdict(dict)
-    for row in rows:
+    for row in listeners:
         found[row.amphora_id][row.id] = row.provisioning_status
     return {
         amphora_id: Expected(frozenset(
-            listener_id for listener_id, status in listeners.items()
-            if status != compat.ERROR), len(listeners))
-        for amphora_id, listeners in found.items()}
+            listener_id for listener_id, status in statuses.items()
+            if status != compat.ERROR), len(statuses))
+        for amphora_id, statuses in found.items()}
 
 
-@api.retry
 def count(engine, amphora_id):
     """Count a heartbeat as Octavia does, by the clock of this controller."""
-    with engine.begin() as connection:
-        connection.execute(
-            sa.update(_HEALTH).where(_HEALTH.c.amphora_id == amphora_id)
-            .values(last_update=timeutils.utcnow()))
+    rows.change(engine, _HEALTH, _HEALTH.c.amphora_id == amphora_id,
+                last_update=timeutils.utcnow())

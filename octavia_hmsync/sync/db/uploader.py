@@ -9,6 +9,7 @@ from octavia_hmsync.amphora import upload_result
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import attempt as attempt_repo
@@ -43,9 +44,8 @@ def touch(engine, name, max_age):
 
 
 def _touch(connection, name, *conditions):
-    return connection.execute(
-        sa.update(_TABLE).where(_TABLE.c.name == name, *conditions)
-        .values(keepalive_at=types.utcnow())).rowcount
+    return rows.update(connection, _TABLE, _TABLE.c.name == name, *conditions,
+                       keepalive_at=types.utcnow())
 
 
 def get_all(engine):
@@ -60,7 +60,7 @@ def get_reachable(engine, name):
         in_vain = connection.execute(
             sa.select(_ATTEMPT.c.amphora_id)
             .where(_ATTEMPT.c.uploader == name)).scalars().all()
-        rows = connection.execute(
+        found = connection.execute(
             sa.select(_OCTAVIA.c.lb_network_ip, _AMPHORA.c.applied_at)
             .join(_AMPHORA, _AMPHORA.c.amphora_id == _OCTAVIA.c.id)
             .where(amphora_repo.that_get_lists(),
@@ -68,7 +68,7 @@ def get_reachable(engine, name):
                    _AMPHORA.c.result == upload_result.APPLIED,
                    _AMPHORA.c.amphora_id.not_in(in_vain))
             .order_by(_AMPHORA.c.applied_at.desc()).limit(_SAMPLE)).all()
-    return {row.lb_network_ip: row.applied_at for row in rows}
+    return {row.lb_network_ip: row.applied_at for row in found}
 
 
 @api.retry
@@ -87,24 +87,18 @@ def set_reached(engine, name):
             attempt_repo.look_again(connection, name)
 
 
-@api.retry
 def set_overtaken(engine, name, number):
     """Record how many others alone reach; a higher number stays."""
-    with engine.begin() as connection:
-        connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.name == name, _TABLE.c.overtaken < number)
-            .values(overtaken=number))
+    rows.change(engine, _TABLE, _TABLE.c.name == name,
+                _TABLE.c.overtaken < number, overtaken=number)
 
 
 @api.retry
 def delete_expired(engine, retention):
     """Delete the rows of uploaders that have been gone for long."""
-    with engine.connect() as connection:
-        expired = connection.execute(
-            sa.select(_TABLE.c.name).where(
-                _TABLE.c.keepalive_at < types.utcnow_plus(-retention))
-        ).scalars().all()
+    expired = [row.name for row in rows.read(
+        engine, sa.select(_TABLE.c.name).where(
+            _TABLE.c.keepalive_at < types.utcnow_plus(-retention)))]
     if expired:
         with engine.begin() as connection:
             for name in expired:
