@@ -15,6 +15,7 @@ from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
 from octavia_hmsync.db import api
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
 
@@ -68,11 +69,10 @@ class Claims:
              expiry: int, conditions: Iterable[Any] = (),
              **values: Any) -> bool:
         """Claim a row without another owner, and set values; else False."""
-        return connection.execute(
-            sa.update(self._table)
-            .where(self._key == key,
-                   sa.or_(self.is_free(), self._owner == owner), *conditions)
-            .values(**self.make(owner, expiry), **values)).rowcount == 1
+        return rows.update(
+            connection, self._table, self._key == key,
+            sa.or_(self.is_free(), self._owner == owner), *conditions,
+            **self.make(owner, expiry), **values)
 
     def hold(self, connection: sa.Connection, key: str, owner: str,
              expiry: int, **values: Any) -> bool:
@@ -96,9 +96,8 @@ class Claims:
     def change(self, connection: sa.Connection, key: str, owner: str,
                **values: Any) -> bool:
         """Change a claimed row; False if it has another owner."""
-        return connection.execute(
-            sa.update(self._table).where(self.is_of(key, owner))
-            .values(**values)).rowcount == 1
+        return rows.update(connection, self._table, self.is_of(key, owner),
+                           **values)
 
     def delete(self, connection: sa.Connection, key: str, owner: str,
                *conditions: Any) -> bool:

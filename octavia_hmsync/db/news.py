@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _TABLE = models.News.__table__
@@ -40,18 +41,16 @@ def add(connection, kind, **body):
 def take(engine, limit):
     """Delete and return News that the caller has to announce, oldest first."""
     with engine.begin() as connection:
-        rows = connection.execute(
+        oldest = connection.execute(
             sa.select(_TABLE).order_by(_TABLE.c.id).limit(limit)).all()
         return [
-            News(row.id, row.kind, json.loads(row.body)) for row in rows
+            News(row.id, row.kind, json.loads(row.body)) for row in oldest
             # Skip rows that another housekeeper took meanwhile.
             if connection.execute(
                 sa.delete(_TABLE).where(_TABLE.c.id == row.id)).rowcount]
 
 
-@api.retry
 def forget(engine, max_age):
     """Delete old news, as they pile up without notifications."""
-    with engine.begin() as connection:
-        return connection.execute(sa.delete(_TABLE).where(
-            _TABLE.c.created_at < types.utcnow_plus(-max_age))).rowcount
+    return rows.write(engine, sa.delete(_TABLE).where(
+        _TABLE.c.created_at < types.utcnow_plus(-max_age)))

@@ -9,19 +9,17 @@ import sqlalchemy as sa
 
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _AMPHORA = compat.AMPHORA
 _HEALTH = compat.AMPHORA_HEALTH
 
 
-@api.retry
 def set_interface(engine, amphora_id, interface):
     """Record the interface of an amphora that keepalived uses."""
-    with engine.begin() as connection:
-        connection.execute(
-            sa.update(_AMPHORA).where(_AMPHORA.c.id == amphora_id)
-            .values(vrrp_interface=interface))
+    rows.change(engine, _AMPHORA, _AMPHORA.c.id == amphora_id,
+                vrrp_interface=interface)
 
 
 @api.retry
@@ -46,15 +44,11 @@ def set_right(engine, amphora_ids):
 def set_going(engine, amphora_id):
     """Keep Octavia from a failover of an amphora that is about to go."""
     with engine.begin() as connection:
-        connection.execute(
-            sa.update(_AMPHORA)
-            .where(_AMPHORA.c.id == amphora_id,
-                   _AMPHORA.c.status != compat.DELETED)
-            .values(status=compat.PENDING_DELETE,
-                    updated_at=types.utcnow()))
-        connection.execute(
-            sa.update(_HEALTH).where(_HEALTH.c.amphora_id == amphora_id)
-            .values(busy=True))
+        rows.update(connection, _AMPHORA, _AMPHORA.c.id == amphora_id,
+                    _AMPHORA.c.status != compat.DELETED,
+                    status=compat.PENDING_DELETE, updated_at=types.utcnow())
+        rows.update(connection, _HEALTH, _HEALTH.c.amphora_id == amphora_id,
+                    busy=True)
 
 
 @api.retry
@@ -66,17 +60,14 @@ def set_gone(engine, amphora_id):
     with engine.begin() as connection:
         connection.execute(sa.delete(_HEALTH).where(
             _HEALTH.c.amphora_id == amphora_id))
-        connection.execute(
-            sa.update(_AMPHORA).where(_AMPHORA.c.id == amphora_id)
-            .values(status=compat.DELETED, load_balancer_id=None,
-                    updated_at=types.utcnow()))
+        rows.update(connection, _AMPHORA, _AMPHORA.c.id == amphora_id,
+                    status=compat.DELETED, load_balancer_id=None,
+                    updated_at=types.utcnow())
 
 
 def get_unfinished(engine, load_balancer_id):
     """Return ids of a locked load balancer's amphorae without instance."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_AMPHORA.c.id)
-            .where(_AMPHORA.c.load_balancer_id == load_balancer_id,
-                   _AMPHORA.c.status.in_(compat.BUILDING_STATUSES),
-                   _AMPHORA.c.compute_id.is_(None))).scalars().all()
+    return [row.id for row in rows.read(engine, sa.select(_AMPHORA.c.id).where(
+        _AMPHORA.c.load_balancer_id == load_balancer_id,
+        _AMPHORA.c.status.in_(compat.BUILDING_STATUSES),
+        _AMPHORA.c.compute_id.is_(None)))]

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import news
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _TABLE = models.Order.__table__
@@ -50,15 +51,6 @@ class Order(New):
     finished_at: datetime.datetime | None
 
 
-_FIELDS = [field.name for field in dataclasses.fields(Order)]
-
-
-def _read(engine, statement):
-    with engine.connect() as connection:
-        return [Order(**{name: getattr(row, name) for name in _FIELDS})
-                for row in connection.execute(statement).all()]
-
-
 def get_page(engine, marker=None, limit=None):
     """Return Orders, the newest first, behind that of the marker."""
     statement = sa.select(_TABLE).order_by(
@@ -69,14 +61,13 @@ def get_page(engine, marker=None, limit=None):
         statement = statement.where(sa.or_(
             _TABLE.c.created_at < at,
             sa.and_(_TABLE.c.created_at == at, _TABLE.c.id < marker)))
-    return _read(engine, statement)
+    return [rows.make(Order, row) for row in rows.read(engine, statement)]
 
 
 def exists(engine, order_id):
     """Tell whether an order is recorded."""
-    with engine.connect() as connection:
-        return connection.execute(sa.select(_TABLE.c.id).where(
-            _TABLE.c.id == order_id)).first() is not None
+    return rows.read_one(engine, sa.select(_TABLE.c.id).where(
+        _TABLE.c.id == order_id)) is not None
 
 
 @api.retry
@@ -95,11 +86,10 @@ def add(engine, new: New):
 def finish(engine, order_id, error=None):
     """End an order, FAILED with an error; False if it is not GIVEN."""
     with engine.begin() as connection:
-        is_ended = connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == order_id, _TABLE.c.state == GIVEN)
-            .values(state=DONE if error is None else FAILED, error=error,
-                    finished_at=types.utcnow())).rowcount == 1
+        is_ended = rows.update(
+            connection, _TABLE, _TABLE.c.id == order_id,
+            _TABLE.c.state == GIVEN, state=DONE if error is None else FAILED,
+            error=error, finished_at=types.utcnow())
         if is_ended:
             _tell(connection, order_id)
         return is_ended
@@ -113,9 +103,7 @@ def _tell(connection, order_id):
                 if name != 'id'})
 
 
-@api.retry
 def delete_old(engine, seconds):
     """Delete orders that were given longer ago; return how many."""
-    with engine.begin() as connection:
-        return connection.execute(sa.delete(_TABLE).where(
-            _TABLE.c.created_at < types.utcnow_plus(-seconds))).rowcount
+    return rows.write(engine, sa.delete(_TABLE).where(
+        _TABLE.c.created_at < types.utcnow_plus(-seconds)))

@@ -8,12 +8,12 @@ import time
 from octavia_hmsync.amphora import upload_result
 from octavia_hmsync.metrics import reading
 from octavia_hmsync.sync.db import amphora as amphora_repo
-from octavia_hmsync.sync.db import due as due_repo
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import hold as hold_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.db import pause as pause_repo
+from octavia_hmsync.sync.db import progress as progress_repo
 from octavia_hmsync.sync.db import uploader as uploader_repo
 from octavia_hmsync.sync import heartbeat_key
 from octavia_hmsync.sync.rules import adoption
@@ -155,10 +155,10 @@ class Fleet:
                 len(amphora_repo.get_ending_certificates(self._engine)))]
 
     def _oldest_due_age(self):
-        age = due_repo.get_oldest_age(self._engine)
+        age = progress_repo.get_oldest_age(self._engine)
         now = self._clock()
         self._seen = {amphora_id: self._seen.get(amphora_id, now)
-                      for amphora_id in due_repo.get_again(self._engine)}
+                      for amphora_id in progress_repo.get_again(self._engine)}
         return max([age, *(now - since for since in self._seen.values())])
 
 

@@ -28,14 +28,12 @@ from octavia_hmsync.sync.db import attempt as attempt_repo
 from octavia_hmsync.sync.db import claim as claim_repo
 from octavia_hmsync.sync.db import clocks
 from octavia_hmsync.sync.db import doubt as doubt_repo
-from octavia_hmsync.sync.db import due as due_repo
 from octavia_hmsync.sync.db import exposure as exposure_repo
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import heartbeat as heartbeat_repo
 from octavia_hmsync.sync.db import hold as hold_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
-from octavia_hmsync.sync.db import keys as keys_repo
 from octavia_hmsync.sync.db import left_address as left_repo
 from octavia_hmsync.sync.db import listening as listening_repo
 from octavia_hmsync.sync.db import outcome as outcome_repo
@@ -331,13 +329,13 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
         self._acknowledge()
         return [], timing.Settings.from_conf(self.conf)
 
-    @_call(due_repo.get_oldest_age)
+    @_call(progress_repo.get_oldest_age)
     def get_oldest_age(self):
         self._publish(1)
         self._add()
         return ()
 
-    @_call(due_repo.get_again)
+    @_call(progress_repo.get_again)
     def get_again(self):
         claim_repo.upload_again(self.engine, self._acknowledge()[:2])
         return ()
@@ -912,14 +910,14 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
         self._touch(1, 2)
         return OFFLINE_AFTER,
 
-    @_call(keys_repo.get_keys)
+    @_call(listening_repo.get_keys)
     def get_keys(self):
         self._register(1, 2)
         self._publish(1)
         self._touch(1)
         return timing.Settings(10, 60, OFFLINE_AFTER, 2, 60),
 
-    @_call(keys_repo.make_keys)
+    @_call(listening_repo.make_keys)
     def make_keys(self):
         settings, = self.get_keys()
         return (listening_repo.get_health_managers(self.engine, settings),

@@ -50,7 +50,7 @@ OTHERS = {
     ('cluster.db.member_health', '_HEALTH'): {'last_update'}}
 # Tables of the plugin, by names that are no table of a module.
 OWN = {('cluster.db.cluster', 'table'), ('db.claims', 'self._table'),
-       ('db.rows', 'table'), ('image.db.history', 'table'),
+       ('db.rows', 'table'), ('image.db.rollout', 'table'),
        ('sync.db.clocks', 'model'), ('sync.db.previous_list', 'table')}
 # On the page, and neither table nor column; which row is meant.
 NAMES = {'ACTIVE_ACTIVE', 'IN_CLUSTER'}

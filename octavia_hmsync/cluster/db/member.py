@@ -127,15 +127,6 @@ def get_of_cluster(engine, cluster_id):
         return _read(connection, _TABLE.c.cluster_id == cluster_id)
 
 
-def get_of_load_balancer(engine, load_balancer_id):
-    """Return the Members of a load balancer's cluster, empty without one."""
-    with engine.connect() as connection:
-        return _read(connection, _TABLE.c.cluster_id == sa.select(
-            _CLUSTER.c.id).where(
-                _CLUSTER.c.load_balancer_id == load_balancer_id)
-            .scalar_subquery())
-
-
 def get_all(engine):
     """Return all Members, those of a cluster together."""
     with engine.connect() as connection:

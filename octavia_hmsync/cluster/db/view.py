@@ -19,7 +19,7 @@ from octavia_hmsync.db import types
 from octavia_hmsync.sync.rules import member as mem
 
 _CLUSTER = models.Cluster.__table__
-_MEMBER = models.ClusterMember.__table__
+
 _HM = models.HealthManager.__table__
 _VIP = models.DistributorVIP.__table__
 _AMPHORA = compat.AMPHORA

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync import compat
 
-_LB = compat.LOAD_BALANCER
+
 _VIP = compat.VIP
 _MORE_VIP = compat.ADDITIONAL_VIP
 

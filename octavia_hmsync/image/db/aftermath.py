@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.image.db import news as news_repo
 from octavia_hmsync.image.db import replacement as replace_repo
@@ -69,9 +70,9 @@ def get_watched(engine, rollout_id, watch_time):
     """
     c = _TABLE.c
     with engine.connect() as connection:
-        rows = connection.execute(
-            sa.select(c.id, c.load_balancer_id, c.new_amphora_id,
-                      c.finished_at,
+        done = connection.execute(
+            sa.select(c.id.label('replacement_id'), c.load_balancer_id,
+                      c.new_amphora_id, c.finished_at,
                       c.operating_status.label('old_status'),
                       _LB.c.provider, _LB.c.operating_status)
             .join(_LB, _LB.c.id == c.load_balancer_id)
@@ -83,7 +84,7 @@ def get_watched(engine, rollout_id, watch_time):
                        _NEWER.c.load_balancer_id == c.load_balancer_id,
                        _NEWER.c.created_at > c.finished_at))
             .order_by(c.finished_at, c.id)).all()
-        if not rows:
+        if not done:
             return [], None
         amphorae: dict[str, list[Amphora]] = {}
         for row in connection.execute(
@@ -93,7 +94,7 @@ def get_watched(engine, rollout_id, watch_time):
                           types.utcnow().label('now'))
                 .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _AMPHORA.c.id)
                 .where(_AMPHORA.c.load_balancer_id.in_(
-                    [row.load_balancer_id for row in rows]),
+                    [row.load_balancer_id for row in done]),
                     _AMPHORA.c.status.not_in(compat.DELETED_STATUSES))
                 .order_by(_AMPHORA.c.id)):
             amphorae.setdefault(row.load_balancer_id, []).append(Amphora(
@@ -102,10 +103,8 @@ def get_watched(engine, rollout_id, watch_time):
         newest = connection.execute(sa.select(
             sa.func.max(_HEALTH.c.last_update).label('at'),
             types.utcnow().label('now'))).one()
-    return [Watched(
-        row.id, row.load_balancer_id, row.provider, row.old_status,
-        row.operating_status, row.new_amphora_id, row.finished_at,
-        tuple(amphorae.get(row.load_balancer_id, ()))) for row in rows
+    return [rows.make(Watched, row, amphorae=tuple(
+        amphorae.get(row.load_balancer_id, ()))) for row in done
     ], _get_age(newest.now, newest.at)
 
 
@@ -121,9 +120,8 @@ def set_failed(engine, replacement_id, reason):
     with engine.begin() as connection:
         rollout_repo.touch(connection, sa.select(_TABLE.c.rollout_id).where(
             *conditions).scalar_subquery())
-        is_changed = connection.execute(
-            sa.update(_TABLE).where(*conditions)
-            .values(state=replace_repo.FAILED, reason=reason)).rowcount == 1
+        is_changed = rows.update(connection, _TABLE, *conditions,
+                                 state=replace_repo.FAILED, reason=reason)
         if is_changed:
             news_repo.add_replacements(connection,
                                        _TABLE.c.id == replacement_id)
@@ -132,15 +130,13 @@ def set_failed(engine, replacement_id, reason):
 
 def count_skipped(engine, replacement: replace_repo.Replacement):
     """Count SKIPPED ones of the same rollout, load balancer and image."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(sa.func.count()).where(
-                _TABLE.c.rollout_id == replacement.rollout_id,
-                _TABLE.c.load_balancer_id == replacement.load_balancer_id,
-                _TABLE.c.target_image_id.is_not_distinct_from(
-                    replacement.target_image_id),
-                _TABLE.c.id != replacement.id,
-                _TABLE.c.state == replace_repo.SKIPPED)).scalar()
+    return rows.read_one(engine, sa.select(sa.func.count()).where(
+        _TABLE.c.rollout_id == replacement.rollout_id,
+        _TABLE.c.load_balancer_id == replacement.load_balancer_id,
+        _TABLE.c.target_image_id.is_not_distinct_from(
+            replacement.target_image_id),
+        _TABLE.c.id != replacement.id,
+        _TABLE.c.state == replace_repo.SKIPPED))[0]
 
 
 def get_brought(engine, rollout_id):
@@ -149,12 +145,10 @@ def get_brought(engine, rollout_id):
     FAILED replacements count, too: some amphorae may have the image.
     """
     found: dict[str, set[str]] = {}
-    with engine.connect() as connection:
-        for row in connection.execute(
-                sa.select(_TABLE.c.load_balancer_id,
-                          _TABLE.c.target_image_id)
-                .where(_TABLE.c.rollout_id == rollout_id,
-                       _TABLE.c.state.in_(_BROUGHT_BY))):
-            found.setdefault(row.load_balancer_id,
-                             set()).add(row.target_image_id)
+    for row in rows.read(
+            engine, sa.select(_TABLE.c.load_balancer_id,
+                              _TABLE.c.target_image_id)
+            .where(_TABLE.c.rollout_id == rollout_id,
+                   _TABLE.c.state.in_(_BROUGHT_BY))):
+        found.setdefault(row.load_balancer_id, set()).add(row.target_image_id)
     return found

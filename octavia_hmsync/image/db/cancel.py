@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
@@ -21,13 +22,10 @@ _TABLE = models.ImageReplacement.__table__
 def cancel(engine, replacement_id, reason):
     """Cancel it: CANCELLED, RUNNING (its owner goes back), None (ended)."""
     with engine.begin() as connection:
-        if connection.execute(
-                sa.update(_TABLE)
-                .where(_TABLE.c.id == replacement_id,
-                       _TABLE.c.state == replace_repo.WAITING)
-                .values(state=replace_repo.CANCELLED, reason=reason,
-                        active_key=None,
-                        finished_at=types.utcnow())).rowcount:
+        if rows.update(connection, _TABLE, _TABLE.c.id == replacement_id,
+                       _TABLE.c.state == replace_repo.WAITING,
+                       state=replace_repo.CANCELLED, reason=reason,
+                       active_key=None, finished_at=types.utcnow()):
             return replace_repo.CANCELLED
         return (replace_repo.RUNNING if _request(
             connection, reason, _TABLE.c.id == replacement_id) else None)
@@ -58,7 +56,6 @@ def _request(connection, reason, *conditions):
 
 def get_request(engine, replacement_id):
     """Return why an operator cancelled a replacement, or None."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_TABLE.c.cancel_requested)
-            .where(_TABLE.c.id == replacement_id)).scalar()
+    row = rows.read_one(engine, sa.select(_TABLE.c.cancel_requested).where(
+        _TABLE.c.id == replacement_id))
+    return row and row.cancel_requested

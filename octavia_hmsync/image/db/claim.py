@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from octavia_hmsync.db import api
 from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.image.db import news as news_repo
 from octavia_hmsync.image.db import replacement as replace_repo
@@ -84,14 +85,12 @@ def claim(engine, owner, limit, expiry):
     :returns: a list of Replacement, those with a lapsed claim first; empty if
               there is nothing to claim, or others claim it now.
     """
-    with engine.connect() as connection:
-        # RUNNING first: it may hold the lock of its load balancer.
-        ids = connection.execute(
-            sa.select(_TABLE.c.id).where(_may_be_claimed())
-            .order_by(sa.case((_TABLE.c.state == replace_repo.RUNNING, 0),
-                              else_=1),
-                      _TABLE.c.created_at, _TABLE.c.id)
-            .limit(limit)).scalars().all()
+    # RUNNING first: it may hold the lock of its load balancer.
+    ids = [row.id for row in rows.read(
+        engine, sa.select(_TABLE.c.id).where(_may_be_claimed())
+        .order_by(sa.case((_TABLE.c.state == replace_repo.RUNNING, 0),
+                          else_=1), _TABLE.c.created_at, _TABLE.c.id)
+        .limit(limit))]
     return _claim(engine, ids, owner, expiry) if ids else []
 
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.image.db import inventory as inventory_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
@@ -62,24 +63,20 @@ def _lasts():
 
 def get_all(engine):
     """Return the Exclusions in force, by kind and value."""
-    with engine.connect() as connection:
-        return [Exclusion(row.kind, row.value, row.reason, row.created_at,
-                          row.expires_at, row.name)
-                for row in connection.execute(
-                    sa.select(_TABLE).where(_lasts())
-                    .order_by(_TABLE.c.kind, _TABLE.c.value)).all()]
+    return [rows.make(Exclusion, row) for row in rows.read(
+        engine, sa.select(_TABLE).where(_lasts())
+        .order_by(_TABLE.c.kind, _TABLE.c.value))]
 
 
 def get_tagged(engine):
     """Return {id of a load balancer: its tags that are excluded now}."""
     tagged: dict[str, list[str]] = {}
-    with engine.connect() as connection:
-        for row in connection.execute(
-                sa.select(_TAG.c.resource_id, _TABLE.c.value)
-                .join(_TABLE, _TABLE.c.value == _TAG.c.tag)
-                .where(_TABLE.c.kind == TAG, _lasts())
-                .order_by(_TAG.c.resource_id, _TABLE.c.value)).all():
-            tagged.setdefault(row.resource_id, []).append(row.value)
+    for row in rows.read(
+            engine, sa.select(_TAG.c.resource_id, _TABLE.c.value)
+            .join(_TABLE, _TABLE.c.value == _TAG.c.tag)
+            .where(_TABLE.c.kind == TAG, _lasts())
+            .order_by(_TAG.c.resource_id, _TABLE.c.value)):
+        tagged.setdefault(row.resource_id, []).append(row.value)
     return tagged
 
 
@@ -93,10 +90,8 @@ def count(engine, kind, value):
         FLAVOR: _LB.c.flavor_id == value,
         ZONE: _LB.c.availability_zone == value}[kind]
     wanted = inventory_repo.Wanted(providers=inventory_repo.PROVIDERS)
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(sa.func.count()).select_from(_LB)
-            .where(found, *wanted.get_conditions())).scalar()
+    return rows.read_one(engine, sa.select(sa.func.count()).select_from(_LB)
+                         .where(found, *wanted.get_conditions()))[0]
 
 
 @api.retry
@@ -110,10 +105,8 @@ def add(engine, exclusion_id, kind, value, reason, seconds=None, name=None):
             # Invalidate decisions that may have chosen it.
             rollout_repo.touch(connection)
             connection.execute(sa.delete(_TABLE).where(sa.not_(_lasts())))
-            if not connection.execute(
-                    sa.update(_TABLE)
-                    .where(_TABLE.c.kind == kind, _TABLE.c.value == value)
-                    .values(**values)).rowcount:
+            if not rows.update(connection, _TABLE, _TABLE.c.kind == kind,
+                               _TABLE.c.value == value, **values):
                 connection.execute(sa.insert(_TABLE).values(
                     id=exclusion_id, kind=kind, value=value, **values))
     except db_exc.DBDuplicateEntry as e:
@@ -121,10 +114,7 @@ def add(engine, exclusion_id, kind, value, reason, seconds=None, name=None):
         raise db_exc.RetryRequest(e)
 
 
-@api.retry
 def remove(engine, kind, value):
     """Remove an exclusion; False if there is none."""
-    with engine.begin() as connection:
-        return connection.execute(sa.delete(_TABLE).where(
-            _TABLE.c.kind == kind, _TABLE.c.value == value,
-            _lasts())).rowcount == 1
+    return rows.write(engine, sa.delete(_TABLE).where(
+        _TABLE.c.kind == kind, _TABLE.c.value == value, _lasts())) == 1

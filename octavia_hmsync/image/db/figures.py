@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.image.db import replacement as replace_repo
 
@@ -31,38 +32,36 @@ class Open:
 def get_open(engine):
     """Return a list of Open, by state and phase."""
     since = sa.func.coalesce(_TABLE.c.started_at, _TABLE.c.created_at)
-    with engine.connect() as connection:
-        return [
-            Open(row.state, row.phase, row.number, int(row.unclaimed),
-                 (row.now - row.since).total_seconds())
-            for row in connection.execute(
-                sa.select(_TABLE.c.state, _TABLE.c.phase,
-                          sa.func.count().label('number'),
-                          _count(claims.is_free(_TABLE)).label('unclaimed'),
-                          sa.func.min(since).label('since'),
-                          types.utcnow().label('now'))
-                .where(_TABLE.c.state.in_(replace_repo.OPEN_STATES))
-                .group_by(_TABLE.c.state, _TABLE.c.phase)).all()]
+    return [
+        Open(row.state, row.phase, row.number, int(row.unclaimed),
+             (row.now - row.since).total_seconds())
+        for row in rows.read(
+            engine, sa.select(
+                _TABLE.c.state, _TABLE.c.phase,
+                sa.func.count().label('number'),
+                _count(claims.is_free(_TABLE)).label('unclaimed'),
+                sa.func.min(since).label('since'),
+                types.utcnow().label('now'))
+            .where(_TABLE.c.state.in_(replace_repo.OPEN_STATES))
+            .group_by(_TABLE.c.state, _TABLE.c.phase))]
 
 
 def count(engine):
     """Return ({state: number}, how many were taken up more than once)."""
-    with engine.connect() as connection:
-        rows = connection.execute(
-            sa.select(_TABLE.c.state, sa.func.count().label('number'),
-                      _count(_TABLE.c.attempts > 1).label('retaken'))
-            .group_by(_TABLE.c.state)).all()
-    return ({row.state: row.number for row in rows},
-            sum(int(row.retaken) for row in rows))
+    states = rows.read(
+        engine, sa.select(_TABLE.c.state, sa.func.count().label('number'),
+                          _count(_TABLE.c.attempts > 1).label('retaken'))
+        .group_by(_TABLE.c.state))
+    return ({row.state: row.number for row in states},
+            sum(int(row.retaken) for row in states))
 
 
 def get_last_failure_age(engine):
     """Return how many seconds ago a replacement failed, None if none has."""
-    with engine.connect() as connection:
-        row = connection.execute(
-            sa.select(sa.func.max(_TABLE.c.finished_at).label('at'),
-                      types.utcnow().label('now'))
-            .where(_TABLE.c.state == replace_repo.FAILED)).one()
+    row = rows.read_one(
+        engine, sa.select(sa.func.max(_TABLE.c.finished_at).label('at'),
+                          types.utcnow().label('now'))
+        .where(_TABLE.c.state == replace_repo.FAILED))
     return row.at and (row.now - row.at).total_seconds()
 
 

@@ -11,6 +11,7 @@ import typing
 import sqlalchemy as sa
 
 from octavia_hmsync import compat
+from octavia_hmsync.db import rows
 
 _LB = compat.LOAD_BALANCER
 _AMPHORA = compat.AMPHORA
@@ -73,21 +74,17 @@ def _is_in(column, values):
 
 def get_flavors(engine):
     """Return rows of all flavors, with id, name and flavor_data, JSON."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_FLAVOR.c.id, _FLAVOR.c.name, _PROFILE.c.flavor_data)
-            .join(_PROFILE, _PROFILE.c.id == _FLAVOR.c.flavor_profile_id)
-        ).all()
+    return rows.read(
+        engine, sa.select(_FLAVOR.c.id, _FLAVOR.c.name, _PROFILE.c.flavor_data)
+        .join(_PROFILE, _PROFILE.c.id == _FLAVOR.c.flavor_profile_id))
 
 
 def get_zones(engine):
     """Return name and availability_zone_data, JSON, of all zones."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_ZONE.c.name, _ZONE_PROFILE.c.availability_zone_data)
-            .join(_ZONE_PROFILE,
-                  _ZONE_PROFILE.c.id == _ZONE.c.availability_zone_profile_id)
-        ).all()
+    return rows.read(
+        engine, sa.select(_ZONE.c.name, _ZONE_PROFILE.c.availability_zone_data)
+        .join(_ZONE_PROFILE,
+              _ZONE_PROFILE.c.id == _ZONE.c.availability_zone_profile_id))
 
 
 def get_page(engine, wanted, after=None, limit=None, with_places=False):
@@ -124,15 +121,12 @@ def get_page(engine, wanted, after=None, limit=None, with_places=False):
 
 def get_tagged(engine, tag):
     """Return the ids of load balancers that their owners gave a tag."""
-    with engine.connect() as connection:
-        return set(connection.execute(
-            sa.select(compat.TAG.c.resource_id)
-            .where(compat.TAG.c.tag == tag)).scalars())
+    return {row.resource_id for row in rows.read(
+        engine, sa.select(compat.TAG.c.resource_id)
+        .where(compat.TAG.c.tag == tag))}
 
 
 def exists(engine, load_balancer_id):
     """Tell whether Octavia knows a load balancer, deleted or not."""
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_LB.c.id).where(_LB.c.id == load_balancer_id)
-        ).first() is not None
+    return rows.read_one(engine, sa.select(_LB.c.id).where(
+        _LB.c.id == load_balancer_id)) is not None

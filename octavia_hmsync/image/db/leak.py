@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import hold as hold_repo
 
@@ -111,7 +112,7 @@ def get_heard(engine, load_balancer_id, vip_port_id, heartbeat_timeout):
                    _LB.c.provisioning_status != compat.DELETED)).first()
         if topology is None:
             return Heard(None)
-        rows = connection.execute(
+        amphorae = connection.execute(
             sa.select(_HEALTH.c.last_update, _OURS.c.held_at,
                       types.utcnow().label('now'))
             .select_from(_AMPHORA)
@@ -121,11 +122,12 @@ def get_heard(engine, load_balancer_id, vip_port_id, heartbeat_timeout):
                    _AMPHORA.c.status == compat.AMPHORA_ALLOCATED)).all()
         return Heard(
             load_balancer_id,
-            max(compat.AMPHORAE_OF_TOPOLOGY.get(topology[0], 1), len(rows)),
+            max(compat.AMPHORAE_OF_TOPOLOGY.get(topology[0], 1),
+                len(amphorae)),
             sum(row.last_update is not None and
                 not hold_repo.is_last_update_ours(row) and
                 (row.now - row.last_update).total_seconds() <=
-                heartbeat_timeout for row in rows))
+                heartbeat_timeout for row in amphorae))
 
 
 def get(engine, amphora_id=None):
@@ -140,7 +142,7 @@ def _read(connection, amphora_id):
         select = select.where(_AMPHORA.c.id == amphora_id)
     # The time first, so that what began meanwhile counts as young.
     now = connection.execute(sa.select(types.utcnow())).scalar()
-    rows = connection.execute(select).all()
+    amphorae = connection.execute(select).all()
     replaced = connection.execute(sa.union_all(
         sa.select(_REPLACEMENT.c.old_amphora_id,
                   _REPLACEMENT.c.new_amphora_id)
@@ -148,18 +150,17 @@ def _read(connection, amphora_id):
         sa.select(_MEMBER.c.amphora_id, sa.null()))).all()
     clusters = connection.execute(sa.union(
         sa.select(_CLUSTER.c.id), sa.select(_VIP.c.cluster_id))).scalars()
-    return Known({row.id: _make(row, now) for row in rows},
+    return Known({row.id: _make(row, now) for row in amphorae},
                  frozenset(each for row in replaced for each in row if each),
                  now, frozenset(clusters))
 
 
 def _make(row, now):
     changed = row.updated_at or row.created_at
-    return Amphora(
-        row.id, row.status, row.compute_id, row.vrrp_port_id,
-        row.load_balancer_id, row.provisioning_status,
-        (now - changed).total_seconds() if changed else float('inf'),
-        row.updated_at)
+    return rows.make(
+        Amphora, row, load_balancer_status=row.provisioning_status,
+        unchanged_for=(now - changed).total_seconds() if changed
+        else float('inf'))
 
 
 @api.retry
@@ -173,12 +174,10 @@ def begin_delete(engine, amphora):
         unchanged = (_AMPHORA.c.updated_at.is_(None)
                      if amphora.updated_at is None else
                      _AMPHORA.c.updated_at == amphora.updated_at)
-        if connection.execute(
-                sa.update(_AMPHORA)
-                .where(_AMPHORA.c.id == amphora.id, unchanged,
-                       _AMPHORA.c.status == amphora.status)
-                .values(status=compat.PENDING_DELETE,
-                        updated_at=types.utcnow())).rowcount:
+        if rows.update(connection, _AMPHORA, _AMPHORA.c.id == amphora.id,
+                       unchanged, _AMPHORA.c.status == amphora.status,
+                       status=compat.PENDING_DELETE,
+                       updated_at=types.utcnow()):
             known = _read(connection, amphora.id)
             now = known.amphorae[amphora.id]
             if (amphora.id not in known.replaced and
@@ -194,10 +193,8 @@ def begin_delete(engine, amphora):
 def end_delete(engine, amphora_id):
     """Set an amphora to DELETED, after begin_delete()."""
     with engine.begin() as connection:
-        connection.execute(
-            sa.update(_AMPHORA)
-            .where(_AMPHORA.c.id == amphora_id,
-                   _AMPHORA.c.status == compat.PENDING_DELETE)
-            .values(status=compat.DELETED, updated_at=types.utcnow()))
+        rows.update(connection, _AMPHORA, _AMPHORA.c.id == amphora_id,
+                    _AMPHORA.c.status == compat.PENDING_DELETE,
+                    status=compat.DELETED, updated_at=types.utcnow())
         connection.execute(sa.delete(_HEALTH).where(
             _HEALTH.c.amphora_id == amphora_id))

@@ -7,10 +7,9 @@ balancer have to wait. Octavia's row does not name the owner of the lock. So
 the phase of the replacement is written in the same transaction.
 """
 
-import sqlalchemy as sa
-
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.image.db import claim as claims_repo
 
@@ -24,16 +23,15 @@ def lock(engine, replacement, owner, expiry, phase, old_amphora_id):
         claims_repo.CLAIMS.require(
             connection, replacement.id, owner, expiry, phase=phase,
             old_amphora_id=old_amphora_id, new_amphora_id=None)
-        is_locked = connection.execute(
-            sa.update(_LB)
-            .where(_LB.c.id == replacement.load_balancer_id,
-                   _LB.c.provisioning_status == compat.ACTIVE)
+        is_locked = rows.update(
+            connection, _LB, _LB.c.id == replacement.load_balancer_id,
+            _LB.c.provisioning_status == compat.ACTIVE,
+            provisioning_status=compat.PENDING_UPDATE,
             # "image restore" uses this time.
-            .values(provisioning_status=compat.PENDING_UPDATE,
-                    updated_at=types.utcnow())).rowcount
+            updated_at=types.utcnow())
         if not is_locked:
             connection.rollback()
-        return bool(is_locked)
+        return is_locked
 
 
 @api.retry
@@ -42,9 +40,7 @@ def unlock(engine, replacement, owner, expiry, phase):
     with engine.begin() as connection:
         claims_repo.CLAIMS.require(connection, replacement.id, owner, expiry,
                                    phase=phase)
-        connection.execute(
-            sa.update(_LB)
-            .where(_LB.c.id == replacement.load_balancer_id,
-                   _LB.c.provisioning_status == compat.PENDING_UPDATE)
-            .values(provisioning_status=compat.ACTIVE,
-                    updated_at=types.utcnow()))
+        rows.update(connection, _LB, _LB.c.id == replacement.load_balancer_id,
+                    _LB.c.provisioning_status == compat.PENDING_UPDATE,
+                    provisioning_status=compat.ACTIVE,
+                    updated_at=types.utcnow())

@@ -73,12 +73,12 @@ def get_all(engine, first, last):
     with engine.connect() as connection:
         for owner, kinds, table in _SOURCES:
             columns = [column for _kind, column in kinds]
-            rows = connection.execute(
+            needs = connection.execute(
                 sa.select(owner, *columns).select_from(table).distinct()
                 .where(owner.between(first, last),
                        sa.or_(*(column.is_not(None)
                                 for column in columns))))
-            for load_balancer_id, *values in rows:
+            for load_balancer_id, *values in needs:
                 for (kind, _column), value in zip(kinds, values,
                                                   strict=True):
                     if value:

@@ -11,8 +11,8 @@ import datetime
 from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
-from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _TABLE = models.ImageReplacement.__table__
@@ -91,22 +91,15 @@ class Replacement:
     cause_value: str | None = None
 
 
-_FIELDS = [field.name for field in dataclasses.fields(Replacement)]
-
-
 def select(*conditions):
     """Return the query for replacements that fulfil all conditions."""
     return sa.select(_TABLE, types.utcnow().label('now')).where(*conditions)
 
 
-def from_row(row):
-    """Return the Replacement that a row of select() is."""
-    return Replacement(**{name: getattr(row, name) for name in _FIELDS})
-
-
 def read(connection, statement):
     """Return the Replacements that a statement of select() finds."""
-    return [from_row(row) for row in connection.execute(statement).all()]
+    return [rows.make(Replacement, row)
+            for row in connection.execute(statement).all()]
 
 
 def _get(engine, statement):
@@ -116,8 +109,8 @@ def _get(engine, statement):
 
 def get(engine, replacement_id):
     """Return a Replacement, or None if there is none with this id."""
-    found = _get(engine, select(_TABLE.c.id == replacement_id))
-    return found[0] if found else None
+    return next(iter(_get(engine, select(_TABLE.c.id == replacement_id))),
+                None)
 
 
 def get_open(engine):
@@ -148,13 +141,12 @@ def get_standing(engine, rollout_id, watch_time=None):
             c.state.in_((*OPEN_STATES, FAILED)),
             sa.and_(c.state == DONE,
                     c.finished_at > types.utcnow_plus(-watch_time))))
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(c.state, c.load_balancer_id, c.target_image_id,
-                      c.topology, c.flavor_id, c.availability_zone, c.canary,
-                      c.not_before, c.finished_at)
-            .where(*conditions)
-            .order_by(c.created_at, c.id)).all()
+    return rows.read(
+        engine, sa.select(
+            c.state, c.load_balancer_id, c.target_image_id, c.topology,
+            c.flavor_id, c.availability_zone, c.canary, c.not_before,
+            c.finished_at)
+        .where(*conditions).order_by(c.created_at, c.id))
 
 
 def get_of_load_balancer(engine, load_balancer_id):
@@ -166,52 +158,43 @@ def get_of_load_balancer(engine, load_balancer_id):
 
 def get_start_ages(engine, seconds):
     """Return how many seconds ago replacements began to change anything."""
-    with engine.connect() as connection:
-        return [(row.now - row.started_at).total_seconds()
-                for row in connection.execute(
-                    sa.select(_TABLE.c.started_at,
-                              types.utcnow().label('now'))
-                    .where(_TABLE.c.rollout_id.is_not(None),
-                           _TABLE.c.started_at > types.utcnow_plus(-seconds),
-                           sa.or_(_TABLE.c.state.not_in(UNTOUCHED_STATES),
-                                  # This is written with the lock.
-                                  _TABLE.c.old_amphora_id.is_not(None)))
-                    .order_by(_TABLE.c.started_at)).all()]
+    return [(row.now - row.started_at).total_seconds() for row in rows.read(
+        engine, sa.select(_TABLE.c.started_at, types.utcnow().label('now'))
+        .where(_TABLE.c.rollout_id.is_not(None),
+               _TABLE.c.started_at > types.utcnow_plus(-seconds),
+               sa.or_(_TABLE.c.state.not_in(UNTOUCHED_STATES),
+                      # This is written with the lock.
+                      _TABLE.c.old_amphora_id.is_not(None)))
+        .order_by(_TABLE.c.started_at))]
 
 
 def get_durations(engine, limit):
     """Return the seconds that the last DONE replacements took."""
-    with engine.connect() as connection:
-        return [(row.finished_at - row.started_at).total_seconds()
-                for row in connection.execute(
-                    sa.select(_TABLE.c.started_at, _TABLE.c.finished_at)
-                    .where(_TABLE.c.state == DONE,
-                           _TABLE.c.started_at.is_not(None))
-                    .order_by(_TABLE.c.finished_at.desc())
-                    .limit(limit)).all()]
+    return [(row.finished_at - row.started_at).total_seconds()
+            for row in rows.read(
+                engine, sa.select(_TABLE.c.started_at, _TABLE.c.finished_at)
+                .where(_TABLE.c.state == DONE,
+                       _TABLE.c.started_at.is_not(None))
+                .order_by(_TABLE.c.finished_at.desc()).limit(limit))]
 
 
 def count_states(engine, rollout_ids):
     """Return {id of a rollout: {state: number of replacements}}."""
     counts: dict[str, dict[str, int]] = {i: {} for i in rollout_ids}
-    with engine.connect() as connection:
-        for rollout_id, state, count in connection.execute(
-                sa.select(_TABLE.c.rollout_id, _TABLE.c.state,
-                          sa.func.count())
-                .where(_TABLE.c.rollout_id.in_(list(rollout_ids)))
-                .group_by(_TABLE.c.rollout_id, _TABLE.c.state)).all():
-            counts[rollout_id][state] = count
+    for rollout_id, state, count in rows.read(
+            engine, sa.select(_TABLE.c.rollout_id, _TABLE.c.state,
+                              sa.func.count())
+            .where(_TABLE.c.rollout_id.in_(list(rollout_ids)))
+            .group_by(_TABLE.c.rollout_id, _TABLE.c.state)):
+        counts[rollout_id][state] = count
     return counts
 
 
-@api.retry
 def add(engine, new):
     """Add a WAITING replacement of an operator; False if one is open."""
     try:
-        with engine.begin() as connection:
-            connection.execute(sa.insert(_TABLE).values(
-                **make_values(new), state=WAITING, attempts=0))
-        return True
+        return rows.write(engine, sa.insert(_TABLE).values(
+            **make_values(new), state=WAITING, attempts=0)) == 1
     except db_exc.DBDuplicateEntry:
         return False
 

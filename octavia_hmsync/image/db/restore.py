@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import hold as hold_repo
 
@@ -149,7 +150,7 @@ def get(engine, load_balancer_id):
 
 
 def _read_amphorae(connection, load_balancer_id):
-    rows = connection.execute(
+    found = connection.execute(
         sa.select(*_AMPHORA.c, _HEALTH.c.last_update, _OURS.c.held_at,
                   types.utcnow().label('now'))
         .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _AMPHORA.c.id)
@@ -158,12 +159,10 @@ def _read_amphorae(connection, load_balancer_id):
                sa.or_(_AMPHORA.c.status.is_(None),
                       _AMPHORA.c.status != compat.DELETED))
         .order_by(_AMPHORA.c.id)).all()
-    return tuple(Amphora(
-        row.id, row.status, row.role, row.lb_network_ip, row.compute_id,
-        row.vrrp_ip, row.vrrp_port_id, row.created_at, row.updated_at,
-        None if row.last_update is None or
+    return tuple(rows.make(
+        Amphora, row, heartbeat_age=None if row.last_update is None or
         hold_repo.is_last_update_ours(row) else
-        (row.now - row.last_update).total_seconds()) for row in rows)
+        (row.now - row.last_update).total_seconds()) for row in found)
 
 
 def _read_vips(connection, load_balancer_id):
@@ -213,10 +212,9 @@ def _restore(connection, snapshot, amphora_statuses, detached, statuses):
                        _AMPHORA.c.status == amphora.status,
                        status=status, **values):
             return False
-        if status == compat.AMPHORA_ALLOCATED and not connection.execute(
-                sa.update(_HEALTH)
-                .where(_HEALTH.c.amphora_id == amphora.id)
-                .values(busy=False)).rowcount:
+        if status == compat.AMPHORA_ALLOCATED and not rows.update(
+                connection, _HEALTH, _HEALTH.c.amphora_id == amphora.id,
+                busy=False):
             return False
     return change_objects(connection, statuses)
 
@@ -232,11 +230,9 @@ def change_objects(connection, statuses):
     """Change {Object: status}; False if one has another status by now."""
     for found, status in statuses.items():
         table = _TABLES[found.kind]
-        if not connection.execute(
-                sa.update(table)
-                .where(table.c.id == found.id,
-                       table.c.provisioning_status == found.status)
-                .values(provisioning_status=status)).rowcount:
+        if not rows.update(connection, table, table.c.id == found.id,
+                           table.c.provisioning_status == found.status,
+                           provisioning_status=status):
             return False
     return True
 
@@ -245,6 +241,5 @@ def _update(connection, table, row_id, updated_at, *conditions, **values):
     """Change a row of Octavia's; False if it has changed since it was read."""
     unchanged = (table.c.updated_at.is_(None) if updated_at is None else
                  table.c.updated_at == updated_at)
-    return connection.execute(
-        sa.update(table).where(table.c.id == row_id, unchanged, *conditions)
-        .values(updated_at=types.utcnow(), **values)).rowcount == 1
+    return rows.update(connection, table, table.c.id == row_id, unchanged,
+                       *conditions, updated_at=types.utcnow(), **values)

@@ -16,10 +16,14 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.image.db import news as news_repo
 
 _TABLE = models.ImageRollout.__table__
+_REPLACEMENT = models.ImageReplacement.__table__
+# Rows at once: a large transaction holds up a whole Galera cluster.
+_AT_ONCE = 500
 
 RUNNING = 'RUNNING'
 PAUSED = 'PAUSED'
@@ -81,44 +85,32 @@ class Rollout:
     undo_of: str | None = None
 
 
-def from_row(row):
-    """Return the Rollout that a row of select() is."""
-    settings = {field.name: getattr(row, field.name)
-                for field in dataclasses.fields(Settings)}
-    return Rollout(
-        id=row.id, state=row.state, version=row.version, reason=row.reason,
-        settings=Settings(**settings),
-        created_at=row.created_at, updated_at=row.updated_at,
-        finished_at=row.finished_at, now=row.now, undo_of=row.undo_of)
+def _from_row(row):
+    return rows.make(Rollout, row, settings=rows.make(Settings, row))
 
 
-def select():
-    """Return the query for all rollouts, and when they are read."""
+def _select():
     return sa.select(_TABLE, types.utcnow().label('now'))
 
 
 def get_active(engine):
     """Return the Rollout that has not ended, or None."""
-    with engine.connect() as connection:
-        row = connection.execute(
-            select().where(_TABLE.c.active_key == _ACTIVE_KEY)).first()
-    return row and from_row(row)
+    row = rows.read_one(
+        engine, _select().where(_TABLE.c.active_key == _ACTIVE_KEY))
+    return row and _from_row(row)
 
 
 def get(engine, rollout_id):
     """Return a Rollout, or None if there is none with this id."""
-    with engine.connect() as connection:
-        row = connection.execute(
-            select().where(_TABLE.c.id == rollout_id)).first()
-    return row and from_row(row)
+    row = rows.read_one(engine, _select().where(_TABLE.c.id == rollout_id))
+    return row and _from_row(row)
 
 
 def get_all(engine, limit=None):
     """Return Rollouts, the newest first."""
-    with engine.connect() as connection:
-        return [from_row(row) for row in connection.execute(
-            select().order_by(_TABLE.c.created_at.desc(), _TABLE.c.id)
-            .limit(limit)).all()]
+    return [_from_row(row) for row in rows.read(
+        engine, _select().order_by(_TABLE.c.created_at.desc(), _TABLE.c.id)
+        .limit(limit))]
 
 
 def get_last(engine):
@@ -166,13 +158,12 @@ def end(engine, rollout_id, version, state, reason):
 
 def _change(connection, rollout_id, state, reason, *conditions):
     is_active = state in ACTIVE_STATES
-    is_changed = connection.execute(
-        sa.update(_TABLE).where(_TABLE.c.id == rollout_id, *conditions)
-        .values(state=state, reason=reason, updated_at=types.utcnow(),
-                version=_TABLE.c.version + 1,
-                active_key=_ACTIVE_KEY if is_active else None,
-                finished_at=None if is_active else types.utcnow())
-    ).rowcount == 1
+    is_changed = rows.update(
+        connection, _TABLE, _TABLE.c.id == rollout_id, *conditions,
+        state=state, reason=reason, updated_at=types.utcnow(),
+        version=_TABLE.c.version + 1,
+        active_key=_ACTIVE_KEY if is_active else None,
+        finished_at=None if is_active else types.utcnow())
     if is_changed:
         news_repo.add_rollout(connection, rollout_id, 'resumed' if
                               state == RUNNING else state.lower())
@@ -187,11 +178,9 @@ def take(connection, rollout_id, version):
 
     :returns: False if something has changed since, or it is not RUNNING.
     """
-    return connection.execute(
-        sa.update(_TABLE)
-        .where(_TABLE.c.id == rollout_id, _TABLE.c.version == version,
-               _TABLE.c.state == RUNNING)
-        .values(version=_TABLE.c.version + 1)).rowcount == 1
+    return rows.update(connection, _TABLE, _TABLE.c.id == rollout_id,
+                       _TABLE.c.version == version, _TABLE.c.state == RUNNING,
+                       version=_TABLE.c.version + 1)
 
 
 def touch(connection, rollout_id=None):
@@ -203,5 +192,42 @@ def touch(connection, rollout_id=None):
     """
     which = (_TABLE.c.active_key == _ACTIVE_KEY if rollout_id is None
              else _TABLE.c.id == rollout_id)
-    connection.execute(sa.update(_TABLE).where(which)
-                       .values(version=_TABLE.c.version + 1))
+    rows.update(connection, _TABLE, which, version=_TABLE.c.version + 1)
+
+
+@api.retry
+def delete_ended(engine, retention):
+    """Delete a part of the old ones; return (rollouts, replacements)."""
+    cutoff = types.utcnow_plus(-retention)
+    # A replacement that outlasted its rollout keeps the whole rollout.
+    lasting = (
+        sa.select(_REPLACEMENT.c.rollout_id)
+        .where(_REPLACEMENT.c.rollout_id.is_not(None),
+               sa.or_(_REPLACEMENT.c.active_key.is_not(None),
+                      _REPLACEMENT.c.finished_at > cutoff)))
+    ended = (
+        sa.select(_TABLE.c.id)
+        .where(_TABLE.c.active_key.is_(None),
+               _TABLE.c.finished_at <= cutoff,
+               _TABLE.c.id.not_in(lasting)))
+    of_any = sa.select(_REPLACEMENT.c.rollout_id).where(
+        _REPLACEMENT.c.rollout_id.is_not(None))
+    with engine.begin() as connection:
+        replacements = _delete(
+            connection, _REPLACEMENT, _REPLACEMENT.c.active_key.is_(None),
+            _REPLACEMENT.c.finished_at <= cutoff,
+            sa.or_(_REPLACEMENT.c.rollout_id.is_(None),
+                   _REPLACEMENT.c.rollout_id.in_(ended)))
+        rollouts = _delete(connection, _TABLE, _TABLE.c.id.in_(ended),
+                           _TABLE.c.id.not_in(of_any))
+    return rollouts, replacements
+
+
+def _delete(connection, table, *conditions):
+    # Ended rows never begin again, so no lock is needed.
+    ids = connection.execute(sa.select(table.c.id).where(*conditions)
+                             .limit(_AT_ONCE)).scalars().all()
+    if not ids:
+        return 0
+    return connection.execute(
+        sa.delete(table).where(table.c.id.in_(ids))).rowcount

@@ -9,7 +9,6 @@ from oslo_log import log as logging
 from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.db import order as order_repo
 from octavia_hmsync.image.db import aftermath as aftermath_repo
-from octavia_hmsync.image.db import history as history_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.image.rollout import reading
@@ -32,7 +31,7 @@ def purge(conf, engine):
     if orders:
         LOG.info('Deleted %d orders of operators: they were given more than '
                  '%d days ago.', orders, days)
-    rollouts, replacements = history_repo.delete_ended(engine, days * _DAY)
+    rollouts, replacements = rollout_repo.delete_ended(engine, days * _DAY)
     if rollouts or replacements:
         LOG.info('Deleted %d rollouts of images and %d replacements of '
                  'amphorae: they ended more than %d days ago.', rollouts,

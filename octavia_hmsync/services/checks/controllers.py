@@ -18,7 +18,7 @@ from octavia_hmsync.sync.db import clocks
 from octavia_hmsync.sync.db import doubt as doubt_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
-from octavia_hmsync.sync.db import keys as keys_repo
+from octavia_hmsync.sync.db import listening as listening_repo
 from octavia_hmsync.sync.db import uploader as uploader_repo
 from octavia_hmsync.sync import heartbeat_key
 from octavia_hmsync.sync.rules import adoption
@@ -132,7 +132,7 @@ def check_key(conf, engine):
     """Whether all have the same heartbeat key."""
     key = conf.health_manager.heartbeat_key
     offline_after = conf.hmsync.offline_after
-    keys = keys_repo.get_keys(engine, timing.Settings.from_conf(conf))
+    keys = listening_repo.get_keys(engine, timing.Settings.from_conf(conf))
     restart = hm_repo.get_outdated(engine, offline_after)
     if restart:
         # Also if this is the cause of the next finding.

@@ -16,7 +16,6 @@ from octavia_hmsync.sync.db import clocks
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
-from octavia_hmsync.sync.db import keys as keys_repo
 from octavia_hmsync.sync.db import left_address as left_repo
 from octavia_hmsync.sync.db import listening as listening_repo
 from octavia_hmsync.sync.db import uploader as uploader_repo
@@ -100,7 +99,7 @@ class Planner:
         self._announcer.run_once(managers)
         newest = generation_repo.get_newest(self._engine)
         good = generation_repo.get_last_good(self._engine)
-        keys = keys_repo.make_keys(self._engine, managers, newest)
+        keys = listening_repo.make_keys(self._engine, managers, newest)
         key_digest = self._choose_key(keys, newest)
         last = newest.addresses if newest else ()
         zones = zn.assign(managers.addresses.union(last), managers.members,

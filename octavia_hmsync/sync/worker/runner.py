@@ -17,7 +17,7 @@ from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync import exceptions
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.sync.db import claim as claim_repo
-from octavia_hmsync.sync.db import keys as keys_repo
+from octavia_hmsync.sync.db import listening as listening_repo
 from octavia_hmsync.sync import heartbeat_key
 from octavia_hmsync.sync.rules import timing
 from octavia_hmsync.sync.worker import batch
@@ -31,7 +31,7 @@ def get_targets(conf, engine):
     wanted = targets.get_targets(engine)
     if not wanted:
         return []
-    keys = keys_repo.get_keys(engine, timing.Settings.from_conf(conf))
+    keys = listening_repo.get_keys(engine, timing.Settings.from_conf(conf))
     permitted, problem = [], None
     for target in wanted:
         try:

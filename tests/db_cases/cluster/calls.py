@@ -258,11 +258,6 @@ class ClusterCalls(base.DatabaseTestCase):
     def get_members(self):
         return self._make(),
 
-    @_call(member_repo.get_of_load_balancer)
-    def get_members_of_load_balancer(self):
-        self._make()
-        return 'lb1',
-
     @_call(member_repo.get_all)
     def get_all_members(self):
         self._make()

@@ -229,9 +229,6 @@ class ClusterMemberCases(_Cases):
         self.assertEqual(1, self.add('g')[0].slot)
         self.assertEqual((None, 'BUILDING'), self.members()['b'])
         self.assertEqual(['a', 'g', 'c', 'd', 'b'], list(self.members()))
-        self.assertEqual(list(self.members()), [
-            m.id for m in member_repo.get_of_load_balancer(self.engine,
-                                                           'lb1')])
 
     def test_added_twice(self):
         """As where the answer to a commit was lost."""

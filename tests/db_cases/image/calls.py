@@ -16,7 +16,6 @@ from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import evidence as evidence_repo
 from octavia_hmsync.image.db import exclusion as exclusion_repo
 from octavia_hmsync.image.db import figures as figures_repo
-from octavia_hmsync.image.db import history as history_repo
 from octavia_hmsync.image.db import inventory as inventory_repo
 from octavia_hmsync.image.db import leak as leak_repo
 from octavia_hmsync.image.db import lock as lock_repo
@@ -367,7 +366,7 @@ class ImageCalls(base.DatabaseTestCase):
 
     # What ended long ago
 
-    @_call(history_repo.delete_ended)
+    @_call(rollout_repo.delete_ended)
     def delete_ended(self):
         self._begin()
         self._start('rollout', 'new')

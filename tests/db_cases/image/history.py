@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from octavia_hmsync.db import models
 from octavia_hmsync.image.db import cancel as cancel_repo
-from octavia_hmsync.image.db import history as history_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from tests.db_cases import base
@@ -55,7 +54,7 @@ class HistoryCases(base.DatabaseTestCase):
                                        .select()).scalars()}
 
     def delete(self, retention=RETENTION):
-        return history_repo.delete_ended(self.engine, retention)
+        return rollout_repo.delete_ended(self.engine, retention)
 
     def test_none(self):
         self.assertEqual((0, 0), self.delete())
@@ -89,7 +88,7 @@ class HistoryCases(base.DatabaseTestCase):
         self.assertEqual((1, 2), self.delete())
 
     def test_some_at_a_time(self):
-        self.patch(history_repo, '_AT_ONCE', 3)
+        self.patch(rollout_repo, '_AT_ONCE', 3)
         self.add_rollout('old', 91 * DAY)
         for number in range(4):
             self.add_replacement(number, 91 * DAY, 'old')

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from octavia_hmsync.db import models
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import claim as claim_repo
-from octavia_hmsync.sync.db import due as due_repo
 from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import progress as progress_repo
 from octavia_hmsync.sync.rules import trial
 from tests.cloud import records
 from tests.db_cases import base
@@ -45,15 +45,15 @@ class DueCases(base.DatabaseTestCase):
 
     def assertOldest(self, seconds):
         self.assertAlmostEqual(
-            seconds, due_repo.get_oldest_age(self.engine), delta=20)
+            seconds, progress_repo.get_oldest_age(self.engine), delta=20)
 
     def test_nothing_published(self):
         self.add(5000)
-        self.assertEqual(0, due_repo.get_oldest_age(self.engine))
+        self.assertEqual(0, progress_repo.get_oldest_age(self.engine))
 
     def test_no_amphora(self):
         self.publish(1, 1000)
-        self.assertEqual(0, due_repo.get_oldest_age(self.engine))
+        self.assertEqual(0, progress_repo.get_oldest_age(self.engine))
 
     def test_never_had_one(self):
         """Due since the first list, or since it was made."""
@@ -79,7 +79,7 @@ class DueCases(base.DatabaseTestCase):
         self.apply(2, first)
         self.assertOldest(2000)
         self.apply(3, first)
-        self.assertEqual(0, due_repo.get_oldest_age(self.engine))
+        self.assertEqual(0, progress_repo.get_oldest_age(self.engine))
 
     def test_list_that_was_rolled_back_does_not_count(self):
         self.publish(1, 4000)
@@ -97,7 +97,7 @@ class DueCases(base.DatabaseTestCase):
         self.publish(1, 1000)
         for amphora_id in self.add(9000, 2):
             self.records.set_status(amphora_id, 'DELETED')
-        self.assertEqual(0, due_repo.get_oldest_age(self.engine))
+        self.assertEqual(0, progress_repo.get_oldest_age(self.engine))
 
     def test_to_be_uploaded_to_once_more(self):
         """Since when is not known: it has had every list before."""
@@ -105,10 +105,10 @@ class DueCases(base.DatabaseTestCase):
         ids = self.add(9000, 2)
         amphora_repo.add_missing(self.engine)
         self.apply(1, *ids)
-        self.assertEqual([], due_repo.get_again(self.engine))
+        self.assertEqual([], progress_repo.get_again(self.engine))
         claim_repo.upload_again(self.engine, ids[:1])
-        self.assertEqual(ids[:1], due_repo.get_again(self.engine))
-        self.assertEqual(0, due_repo.get_oldest_age(self.engine))
+        self.assertEqual(ids[:1], progress_repo.get_again(self.engine))
+        self.assertEqual(0, progress_repo.get_oldest_age(self.engine))
 
     def test_ages(self):
         self.assertEqual(generation_repo.Ages(None, None),

@@ -18,7 +18,6 @@ from octavia_hmsync.sync.db import admission as admission_repo
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import amphora_page as page_repo
 from octavia_hmsync.sync.db import claim as claim_repo
-from octavia_hmsync.sync.db import due as due_repo
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import hold as hold_repo
 from octavia_hmsync.sync.db import progress as progress_repo
@@ -133,7 +132,7 @@ class ReplacedCases(amphora.AmphoraCases):
             counts.amphorae, counts.due, counts.results))
         self.assertTrue(amphora_repo.is_any_behind(self.engine, 1))
         self.assertAlmostEqual(
-            LONG, due_repo.get_oldest_age(self.engine), delta=30)
+            LONG, progress_repo.get_oldest_age(self.engine), delta=30)
         self.assertEqual(1, len(progress_repo.get_failed(
             self.engine, 1, 10)))
         self.replace('SWITCH')
@@ -141,7 +140,7 @@ class ReplacedCases(amphora.AmphoraCases):
         self.assertEqual((0, 0, {}), (
             counts.amphorae, counts.due, counts.results))
         self.assertFalse(amphora_repo.is_any_behind(self.engine, 1))
-        self.assertEqual(0, due_repo.get_oldest_age(self.engine))
+        self.assertEqual(0, progress_repo.get_oldest_age(self.engine))
         self.assertEqual([], progress_repo.get_failed(self.engine, 1, 10))
         self.assertEqual(progress_repo.Progress(0, 0, 0, 0, 0),
                          progress_repo.get_progress(self.engine, 1))
@@ -158,9 +157,9 @@ class ReplacedCases(amphora.AmphoraCases):
         self.record(self.ids[OLD])
         claim_repo.give_back(self.engine, 'batch1')
         claim_repo.upload_again(self.engine, list(self.names))
-        self.assertEqual([self.ids[OLD]], due_repo.get_again(self.engine))
+        self.assertEqual([self.ids[OLD]], progress_repo.get_again(self.engine))
         self.replace('SWITCH')
-        self.assertEqual([], due_repo.get_again(self.engine))
+        self.assertEqual([], progress_repo.get_again(self.engine))
 
     def test_still_seen(self):
         """Who looks at all amphorae sees them, and where they send."""

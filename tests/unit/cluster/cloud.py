@@ -555,8 +555,9 @@ class CloudTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
                                                  load_balancer_id)
 
     def get_members(self, load_balancer_id):
-        return member_repo.get_of_load_balancer(self.engine,
-                                                load_balancer_id)
+        cluster = self.get_cluster(load_balancer_id)
+        return (member_repo.get_of_cluster(self.engine, cluster.id)
+                if cluster else [])
 
     def assertWhole(self, load_balancer_id, size):
         """Check that it is ACTIVE, and that there is nothing else."""
