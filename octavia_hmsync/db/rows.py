@@ -9,14 +9,19 @@ import sqlalchemy as sa
 from octavia_hmsync.db import api
 
 
-def read(engine, query):
-    """Return all rows of a query, by a connection of its own."""
-    with engine.connect() as connection:
+def read(bind, query):
+    """Return all rows of a query.
+
+    :param bind: an engine, or a connection, in whose transaction it is.
+    """
+    if isinstance(bind, sa.Connection):
+        return bind.execute(query).all()
+    with bind.connect() as connection:
         return connection.execute(query).all()
 
 
 def read_one(engine, query):
-    """Return the first row of a query, or None, as read()."""
+    """Return the first row of a query, or None."""
     with engine.connect() as connection:
         return connection.execute(query).first()
 

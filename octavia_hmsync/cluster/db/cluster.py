@@ -124,8 +124,8 @@ def from_row(row):
 
 
 def _get(engine, *conditions):
-    found = rows.read(engine, select(*conditions))
-    return from_row(found[0]) if found else None
+    row = rows.read_one(engine, select(*conditions))
+    return row and from_row(row)
 
 
 def get(engine, cluster_id):

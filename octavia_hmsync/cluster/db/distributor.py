@@ -65,23 +65,20 @@ def _select(*conditions, counts=True):
                      types.utcnow().label('now')).where(*conditions)
 
 
-def _read(connection, *conditions, counts=True):
-    return [rows.make(Distributor, row) for row in connection.execute(
-        _select(*conditions, counts=counts)
+def _read(bind, *conditions, counts=True):
+    return [rows.make(Distributor, row) for row in rows.read(
+        bind, _select(*conditions, counts=counts)
         .order_by(_TABLE.c.name, _TABLE.c.id))]
 
 
 def get(engine, distributor_id):
     """Return a Distributor, or None if there is none with this id."""
-    with engine.connect() as connection:
-        found = _read(connection, _TABLE.c.id == distributor_id)
-    return found[0] if found else None
+    return next(iter(_read(engine, _TABLE.c.id == distributor_id)), None)
 
 
 def get_all(engine):
     """Return all Distributors, by name."""
-    with engine.connect() as connection:
-        return _read(connection)
+    return _read(engine)
 
 
 def get_enabled(engine):
@@ -89,8 +86,7 @@ def get_enabled(engine):
 
     With vips None, because counting costs a row per VIP.
     """
-    with engine.connect() as connection:
-        return _read(connection, _TABLE.c.enabled, counts=False)
+    return _read(engine, _TABLE.c.enabled, counts=False)
 
 
 @api.retry
@@ -161,12 +157,10 @@ def choose(engine, driver, number, without=()):
     :param number: largest number of distributors.
     :param without: ids of distributors to leave out.
     """
-    with engine.connect() as connection:
-        found = _read(
-            connection, _TABLE.c.driver == driver, _TABLE.c.enabled,
-            ~_TABLE.c.drained,
-            _TABLE.c.id.not_in(list(without)),
-            sa.or_(_TABLE.c.status == ONLINE, _TABLE.c.last_seen.is_(None)))
+    found = _read(
+        engine, _TABLE.c.driver == driver, _TABLE.c.enabled,
+        ~_TABLE.c.drained, _TABLE.c.id.not_in(list(without)),
+        sa.or_(_TABLE.c.status == ONLINE, _TABLE.c.last_seen.is_(None)))
     return sorted(found, key=lambda d: (d.status != ONLINE, d.vips, d.name)
                   )[:number]
 

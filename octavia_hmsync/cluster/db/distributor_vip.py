@@ -61,41 +61,35 @@ class VIP:
     addresses: str | None = None
 
 
-def _read(connection, *conditions):
+def _read(bind, *conditions):
     return [rows.make(VIP, row, active=bool(row.active))
-            for row in connection.execute(
-                sa.select(_TABLE,
-                          _DISTRIBUTOR.c.name.label('distributor_name'),
-                          _DISTRIBUTOR.c.url, _DISTRIBUTOR.c.status)
+            for row in rows.read(bind, sa.select(
+                _TABLE, _DISTRIBUTOR.c.name.label('distributor_name'),
+                _DISTRIBUTOR.c.url, _DISTRIBUTOR.c.status)
                 .join_from(_TABLE, _DISTRIBUTOR,
                            _DISTRIBUTOR.c.id == _TABLE.c.distributor_id)
                 .where(*conditions)
                 .order_by(_TABLE.c.cluster_id, _TABLE.c.active.is_(None),
-                          _DISTRIBUTOR.c.name, _TABLE.c.id)).all()]
+                          _DISTRIBUTOR.c.name, _TABLE.c.id))]
 
 
 def get_of_cluster(engine, cluster_id):
     """Return the VIPs of a cluster, the active one first."""
-    with engine.connect() as connection:
-        return _read(connection, _TABLE.c.cluster_id == cluster_id)
+    return _read(engine, _TABLE.c.cluster_id == cluster_id)
 
 
 def get_of_distributor(engine, distributor_id):
-    with engine.connect() as connection:
-        return _read(connection, _TABLE.c.distributor_id == distributor_id)
+    return _read(engine, _TABLE.c.distributor_id == distributor_id)
 
 
 def get_all(engine):
     """Return all VIPs, those of a cluster together, the active one first."""
-    with engine.connect() as connection:
-        return _read(connection)
+    return _read(engine)
 
 
 def get_of_clusters(engine, cluster_ids):
     """Return the VIPs of some clusters, as get_all() does."""
-    with engine.connect() as connection:
-        return _read(connection,
-                     _TABLE.c.cluster_id.in_(sorted(cluster_ids)))
+    return _read(engine, _TABLE.c.cluster_id.in_(sorted(cluster_ids)))
 
 
 def get_behind(engine, among=None):
@@ -106,20 +100,17 @@ def get_behind(engine, among=None):
     """
     whose = [] if among is None else [
         _TABLE.c.cluster_id.in_(sorted(among))]
-    with engine.connect() as connection:
-        return _read(
-            connection, _TABLE.c.port_id.is_not(None), *whose,
-            sa.exists().where(
-                _CLUSTER.c.id == _TABLE.c.cluster_id,
-                sa.or_(_TABLE.c.applied_version.is_(None),
-                       _TABLE.c.applied_version != _CLUSTER.c.version)))
+    return _read(
+        engine, _TABLE.c.port_id.is_not(None), *whose, sa.exists().where(
+            _CLUSTER.c.id == _TABLE.c.cluster_id,
+            sa.or_(_TABLE.c.applied_version.is_(None),
+                   _TABLE.c.applied_version != _CLUSTER.c.version)))
 
 
 def get_left(engine):
     """Return VIPs of deleted clusters, which distributors must forget yet."""
-    with engine.connect() as connection:
-        return _read(connection, ~sa.exists().where(
-            _CLUSTER.c.id == _TABLE.c.cluster_id))
+    return _read(engine, ~sa.exists().where(
+        _CLUSTER.c.id == _TABLE.c.cluster_id))
 
 
 @api.retry
@@ -130,8 +121,7 @@ def add(engine, cluster_id, distributor_id):
     """
     where = (_TABLE.c.cluster_id == cluster_id,
              _TABLE.c.distributor_id == distributor_id)
-    with engine.connect() as connection:
-        found = _read(connection, *where)
+    found = _read(engine, *where)
     if found:
         return found[0]
     try:
@@ -168,9 +158,8 @@ def set_port(engine, vip_id, port_id, mac, mtu=None, addresses=None):
     values = {'port_id': port_id, 'mac': mac, 'mtu': mtu,
               'addresses': None if addresses is None
               else ','.join(addresses)}
-    with engine.connect() as connection:
-        row = connection.execute(
-            sa.select(_TABLE).where(_TABLE.c.id == vip_id)).first()
+    row = rows.read_one(engine, sa.select(_TABLE).where(
+        _TABLE.c.id == vip_id))
     if row is None:
         return False
     if all(getattr(row, name) == value for name, value in values.items()):
@@ -186,11 +175,10 @@ def set_port(engine, vip_id, port_id, mac, mtu=None, addresses=None):
 
 def count_active(engine):
     """Return {id of a distributor: how many VIPs are active there}."""
-    with engine.connect() as connection:
-        return dict(map(tuple, connection.execute(
-            sa.select(_TABLE.c.distributor_id, sa.func.count())
-            .where(_TABLE.c.active.is_(sa.true()))
-            .group_by(_TABLE.c.distributor_id))))
+    return dict(map(tuple, rows.read(
+        engine, sa.select(_TABLE.c.distributor_id, sa.func.count())
+        .where(_TABLE.c.active.is_(sa.true()))
+        .group_by(_TABLE.c.distributor_id))))
 
 
 @api.retry

@@ -118,20 +118,16 @@ def get_candidates(engine, seconds, followers=()):
     broken, down = _broken(), _down()
     following = [sa.select(_CLUSTER.c.id).where(
         _CLUSTER.c.cluster_type.in_(followers))] if followers else []
-    with engine.connect() as connection:
-        return set(connection.execute(sa.union_all(
-            sa.select(_CLUSTER.c.id).where(
-                _CLUSTER.c.updated_at >= types.utcnow_plus(-seconds)),
-            sa.select(_MEMBER.c.cluster_id).where(
-                _MEMBER.c.state.in_(_UNFIT)),
-            sa.select(broken.c.cluster_id), sa.select(down.c.cluster_id),
-            sa.select(_CLUSTER.c.id)
-            .join_from(_LB, _CLUSTER,
-                       _CLUSTER.c.load_balancer_id == _LB.c.id)
-            .where(_LB.c.provisioning_status.in_(
-                (compat.PENDING_CREATE, compat.PENDING_DELETE))),
-            *following))
-            .scalars())
+    return {row.id for row in rows.read(engine, sa.union_all(
+        sa.select(_CLUSTER.c.id).where(
+            _CLUSTER.c.updated_at >= types.utcnow_plus(-seconds)),
+        sa.select(_MEMBER.c.cluster_id).where(_MEMBER.c.state.in_(_UNFIT)),
+        sa.select(broken.c.cluster_id), sa.select(down.c.cluster_id),
+        sa.select(_CLUSTER.c.id)
+        .join_from(_LB, _CLUSTER, _CLUSTER.c.load_balancer_id == _LB.c.id)
+        .where(_LB.c.provisioning_status.in_(
+            (compat.PENDING_CREATE, compat.PENDING_DELETE))),
+        *following))}
 
 
 def get_page(engine, after, number):
@@ -193,22 +189,21 @@ def get_due(engine, among=None, followers=()):
             (compat.PENDING_CREATE, compat.PENDING_DELETE)),
             sa.func.coalesce(_LB.c.updated_at, _LB.c.created_at) <=
             types.utcnow_plus(-_YOUTH)))
-    with engine.connect() as connection:
-        return [Due(row.id, bool(row.is_free), (
-            row.desired_size, row.min_size, row.standby, row.ordered,
-            row.number, row.changed_at)) for row in connection.execute(
-            sa.select(_CLUSTER.c.id, is_free.label('is_free'),
-                      _CLUSTER.c.desired_size, _CLUSTER.c.min_size,
-                      _CLUSTER.c.standby, members.c.ordered,
-                      down.c.number, down.c.changed_at)
-            .select_from(
-                _CLUSTER
-                .outerjoin(_LB, _LB.c.id == _CLUSTER.c.load_balancer_id)
-                .outerjoin(members, members.c.cluster_id == _CLUSTER.c.id)
-                .outerjoin(broken, broken.c.cluster_id == _CLUSTER.c.id)
-                .outerjoin(down, down.c.cluster_id == _CLUSTER.c.id))
-            .where(wrong, *_of(_CLUSTER.c.id, among))
-            .order_by(_CLUSTER.c.updated_at, _CLUSTER.c.id))]
+    return [Due(row.id, bool(row.is_free), (
+        row.desired_size, row.min_size, row.standby, row.ordered,
+        row.number, row.changed_at)) for row in rows.read(
+        engine, sa.select(
+            _CLUSTER.c.id, is_free.label('is_free'), _CLUSTER.c.desired_size,
+            _CLUSTER.c.min_size, _CLUSTER.c.standby, members.c.ordered,
+            down.c.number, down.c.changed_at)
+        .select_from(
+            _CLUSTER
+            .outerjoin(_LB, _LB.c.id == _CLUSTER.c.load_balancer_id)
+            .outerjoin(members, members.c.cluster_id == _CLUSTER.c.id)
+            .outerjoin(broken, broken.c.cluster_id == _CLUSTER.c.id)
+            .outerjoin(down, down.c.cluster_id == _CLUSTER.c.id))
+        .where(wrong, *_of(_CLUSTER.c.id, among))
+        .order_by(_CLUSTER.c.updated_at, _CLUSTER.c.id))]
 
 
 def get_orphans(engine, age):

@@ -59,23 +59,20 @@ class Instance:
                 self.claim_expires_at <= self.now)
 
 
-def _read(connection, *conditions):
-    return [rows.make(Instance, row) for row in connection.execute(
-        sa.select(_TABLE, types.utcnow().label('now')).where(*conditions)
-        .order_by(_TABLE.c.created_at, _TABLE.c.id))]
+def _read(engine, *conditions):
+    return [rows.make(Instance, row) for row in rows.read(
+        engine, sa.select(_TABLE, types.utcnow().label('now'))
+        .where(*conditions).order_by(_TABLE.c.created_at, _TABLE.c.id))]
 
 
 def get(engine, instance_id):
     """Return an Instance, or None if there is none with this id."""
-    with engine.connect() as connection:
-        found = _read(connection, _TABLE.c.id == instance_id)
-    return found[0] if found else None
+    return next(iter(_read(engine, _TABLE.c.id == instance_id)), None)
 
 
 def get_all(engine):
     """Return all Instances, the oldest first."""
-    with engine.connect() as connection:
-        return _read(connection)
+    return _read(engine)
 
 
 def get_ready(engine):

@@ -190,6 +190,6 @@ def fail(engine, cluster_id, owner, expiry):
 
 def get_status(engine, cluster_id):
     """Return the load balancer's provisioning status; None if it is gone."""
-    found = rows.read(engine, sa.select(_LB.c.provisioning_status)
-                      .where(_is_of(cluster_id)))
-    return found[0].provisioning_status if found else None
+    row = rows.read_one(engine, sa.select(_LB.c.provisioning_status).where(
+        _is_of(cluster_id)))
+    return row and row.provisioning_status

@@ -97,40 +97,32 @@ def from_row(row):
     return rows.make(Member, row)
 
 
-def _read(connection, *conditions):
+def _read(bind, *conditions):
     # Members with a slot come first, by slot.
-    return [from_row(row) for row in connection.execute(
-        select(*conditions).order_by(
+    return [from_row(row) for row in rows.read(
+        bind, select(*conditions).order_by(
             _TABLE.c.cluster_id, _TABLE.c.slot.is_(None), _TABLE.c.slot,
-            _TABLE.c.created_at, _TABLE.c.id)).all()]
-
-
-def _get(engine, *conditions):
-    with engine.connect() as connection:
-        found = _read(connection, *conditions)
-    return found[0] if found else None
+            _TABLE.c.created_at, _TABLE.c.id))]
 
 
 def get(engine, member_id):
     """Return a Member, or None if there is none with this id."""
-    return _get(engine, _TABLE.c.id == member_id)
+    return next(iter(_read(engine, _TABLE.c.id == member_id)), None)
 
 
 def get_by_amphora(engine, amphora_id):
     """Return the Member of an amphora, or None."""
-    return _get(engine, _TABLE.c.amphora_id == amphora_id)
+    return next(iter(_read(engine, _TABLE.c.amphora_id == amphora_id)), None)
 
 
 def get_of_cluster(engine, cluster_id):
     """Return the Members of a cluster, by slot; those without a slot last."""
-    with engine.connect() as connection:
-        return _read(connection, _TABLE.c.cluster_id == cluster_id)
+    return _read(engine, _TABLE.c.cluster_id == cluster_id)
 
 
 def get_all(engine):
     """Return all Members, those of a cluster together."""
-    with engine.connect() as connection:
-        return _read(connection)
+    return _read(engine)
 
 
 @api.retry
@@ -180,10 +172,9 @@ def _place(connection, cluster_id, slot):
 
 def _cluster_of(engine, member_id):
     # A member never changes its cluster.
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_TABLE.c.cluster_id)
-            .where(_TABLE.c.id == member_id)).scalar()
+    row = rows.read_one(engine, sa.select(_TABLE.c.cluster_id).where(
+        _TABLE.c.id == member_id))
+    return row and row.cluster_id
 
 
 def _at(version):

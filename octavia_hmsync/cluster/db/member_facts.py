@@ -17,8 +17,8 @@ import sqlalchemy as sa
 
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync import compat
-from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _CLUSTER = models.Cluster.__table__
@@ -66,25 +66,23 @@ def get_ports(engine):
         ~sa.exists().where(_GROUP.c.load_balancer_id == _LB.c.id))
     found = collections.defaultdict(set)
     recorded = {}
-    with engine.connect() as connection:
-        for row in connection.execute(
-                sa.select(_CLUSTER.c.id, _CLUSTER.c.ports,
-                          _LISTENER.c.protocol_port)
-                .select_from(
-                    _CLUSTER.join(_LB, _LB.c.id ==
-                                  _CLUSTER.c.load_balancer_id)
-                    .outerjoin(_LISTENER, sa.and_(
-                        _LISTENER.c.load_balancer_id == _LB.c.id,
-                        _LB.c.enabled, _LISTENER.c.enabled,
-                        # Members may never have had that listener.
-                        _LISTENER.c.provisioning_status != compat.ERROR,
-                        _LISTENER.c.protocol.not_in(
-                            compat.LVS_PROTOCOLS), is_open)))
-                .where(_LB.c.provisioning_status == compat.ACTIVE,
-                       _CLUSTER.c.provisioning_status == compat.ACTIVE)):
-            recorded[row.id] = row.ports
-            if row.protocol_port:
-                found[row.id].add(row.protocol_port)
+    for row in rows.read(
+            engine, sa.select(_CLUSTER.c.id, _CLUSTER.c.ports,
+                              _LISTENER.c.protocol_port)
+            .select_from(
+                _CLUSTER.join(_LB, _LB.c.id == _CLUSTER.c.load_balancer_id)
+                .outerjoin(_LISTENER, sa.and_(
+                    _LISTENER.c.load_balancer_id == _LB.c.id,
+                    _LB.c.enabled, _LISTENER.c.enabled,
+                    # Members may never have had that listener.
+                    _LISTENER.c.provisioning_status != compat.ERROR,
+                    _LISTENER.c.protocol.not_in(compat.LVS_PROTOCOLS),
+                    is_open)))
+            .where(_LB.c.provisioning_status == compat.ACTIVE,
+                   _CLUSTER.c.provisioning_status == compat.ACTIVE)):
+        recorded[row.id] = row.ports
+        if row.protocol_port:
+            found[row.id].add(row.protocol_port)
     return {cluster_id: (ports, found[cluster_id])
             for cluster_id, ports in recorded.items()}
 
@@ -115,10 +113,9 @@ def get_heard(engine, amphora_id):
 
 def get_reported(engine, listener_ids):
     """Return those of the listeners that an amphora has ever reported."""
-    with engine.connect() as connection:
-        return set(connection.execute(
-            sa.select(_STATISTICS.c.listener_id).distinct()
-            .where(_STATISTICS.c.listener_id.in_(listener_ids))).scalars())
+    return {row.listener_id for row in rows.read(
+        engine, sa.select(_STATISTICS.c.listener_id).distinct()
+        .where(_STATISTICS.c.listener_id.in_(listener_ids)))}
 
 
 def get_connections(engine, margin):
@@ -137,30 +134,28 @@ def get_connections(engine, margin):
         _LISTENER.c.load_balancer_id == _LB.c.id,
         _LB.c.enabled, _LISTENER.c.enabled,
         _LISTENER.c.protocol.in_(compat.LVS_PROTOCOLS))
-    with engine.connect() as connection:
-        return {
-            row.id: Drain(
-                row.cluster_id, row.amphora_id, row.connections,
-                int(row.told) if _counts(row, margin) else None,
-                _get_rest(row), _get_since(row), row.drained_at is not None)
-            for row in connection.execute(
-                sa.select(_MEMBER.c.id, _MEMBER.c.cluster_id,
-                          _MEMBER.c.amphora_id, _MEMBER.c.connections,
-                          _MEMBER.c.updated_at, _MEMBER.c.drained_at,
-                          _MEMBER.c.idle_timeout,
-                          _VIP.c.applied_at, types.utcnow().label('now'),
-                          _HEALTH.c.last_update, told.label('told'),
-                          has_datagrams.label('has_datagrams'))
-                .select_from(
-                    _MEMBER.join(_CLUSTER,
-                                 _CLUSTER.c.id == _MEMBER.c.cluster_id)
-                    .outerjoin(_HEALTH, _HEALTH.c.amphora_id ==
-                               _MEMBER.c.amphora_id)
-                    .outerjoin(_VIP, sa.and_(
-                        _VIP.c.cluster_id == _CLUSTER.c.id, _VIP.c.active,
-                        _VIP.c.applied_version == _CLUSTER.c.version)))
-                .where(_MEMBER.c.state == member_repo.DRAINING)
-                .order_by(_MEMBER.c.id))}
+    return {
+        row.id: Drain(
+            row.cluster_id, row.amphora_id, row.connections,
+            int(row.told) if _counts(row, margin) else None,
+            _get_rest(row), _get_since(row), row.drained_at is not None)
+        for row in rows.read(
+            engine, sa.select(
+                _MEMBER.c.id, _MEMBER.c.cluster_id, _MEMBER.c.amphora_id,
+                _MEMBER.c.connections, _MEMBER.c.updated_at,
+                _MEMBER.c.drained_at, _MEMBER.c.idle_timeout,
+                _VIP.c.applied_at, types.utcnow().label('now'),
+                _HEALTH.c.last_update, told.label('told'),
+                has_datagrams.label('has_datagrams'))
+            .select_from(
+                _MEMBER.join(_CLUSTER, _CLUSTER.c.id == _MEMBER.c.cluster_id)
+                .outerjoin(_HEALTH, _HEALTH.c.amphora_id ==
+                           _MEMBER.c.amphora_id)
+                .outerjoin(_VIP, sa.and_(
+                    _VIP.c.cluster_id == _CLUSTER.c.id, _VIP.c.active,
+                    _VIP.c.applied_version == _CLUSTER.c.version)))
+            .where(_MEMBER.c.state == member_repo.DRAINING)
+            .order_by(_MEMBER.c.id))}
 
 
 def _counts(row, margin):
@@ -187,12 +182,8 @@ def _get_rest(row):
             row.idle_timeout - (row.now - since).total_seconds())
 
 
-@api.retry
 def forget_connections(engine):
     """Clear connections of members that no longer drain; return how many."""
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_MEMBER)
-            .where(_MEMBER.c.state != member_repo.DRAINING,
-                   _MEMBER.c.connections.is_not(None))
-            .values(connections=None)).rowcount
+    return rows.write(engine, sa.update(_MEMBER).where(
+        _MEMBER.c.state != member_repo.DRAINING,
+        _MEMBER.c.connections.is_not(None)).values(connections=None))

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _MEMBER = models.ClusterMember.__table__
@@ -54,16 +55,15 @@ def scan(engine, seconds):
     """
     is_late = _HEALTH.c.last_update < types.utcnow_plus(-seconds)
     is_marked = sa.func.coalesce(_HEALTH.c.busy, sa.false())
-    with engine.connect() as connection:
-        rows = connection.execute(
-            sa.select(_MEMBER.c.amphora_id, is_late.label('is_late'),
-                      is_marked.label('is_marked'))
-            .select_from(_MEMBER.outerjoin(
-                _HEALTH, _HEALTH.c.amphora_id == _MEMBER.c.amphora_id))
-            .where(_MEMBER.c.amphora_id.is_not(None),
-                   sa.or_(is_late, is_marked == sa.false()))).all()
-    return Found(frozenset(row.amphora_id for row in rows if row.is_late),
-                 frozenset(row.amphora_id for row in rows
+    found = rows.read(
+        engine, sa.select(_MEMBER.c.amphora_id, is_late.label('is_late'),
+                          is_marked.label('is_marked'))
+        .select_from(_MEMBER.outerjoin(
+            _HEALTH, _HEALTH.c.amphora_id == _MEMBER.c.amphora_id))
+        .where(_MEMBER.c.amphora_id.is_not(None),
+               sa.or_(is_late, is_marked == sa.false())))
+    return Found(frozenset(row.amphora_id for row in found if row.is_late),
+                 frozenset(row.amphora_id for row in found
                            if not row.is_marked))
 
 
@@ -77,16 +77,16 @@ def get_late(engine, amphora_ids):
               database's time as ``now``.
     """
     columns = [c for c in _AMPHORA.c if c is not _AMPHORA.c.amphora_id]
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_OCTAVIA.c.id, _MEMBER.c.id.label('member_id'),
-                      _MEMBER.c.cluster_id, _HEALTH.c.last_update,
-                      types.utcnow().label('now'), *columns)
-            .select_from(_MEMBER)
-            .join(_OCTAVIA, _OCTAVIA.c.id == _MEMBER.c.amphora_id)
-            .join(_HEALTH, _HEALTH.c.amphora_id == _OCTAVIA.c.id)
-            .outerjoin(_AMPHORA, _AMPHORA.c.amphora_id == _OCTAVIA.c.id)
-            .where(_MEMBER.c.amphora_id.in_(amphora_ids), _SERVES)).all()
+    return rows.read(
+        engine, sa.select(
+            _OCTAVIA.c.id, _MEMBER.c.id.label('member_id'),
+            _MEMBER.c.cluster_id, _HEALTH.c.last_update,
+            types.utcnow().label('now'), *columns)
+        .select_from(_MEMBER)
+        .join(_OCTAVIA, _OCTAVIA.c.id == _MEMBER.c.amphora_id)
+        .join(_HEALTH, _HEALTH.c.amphora_id == _OCTAVIA.c.id)
+        .outerjoin(_AMPHORA, _AMPHORA.c.amphora_id == _OCTAVIA.c.id)
+        .where(_MEMBER.c.amphora_id.in_(amphora_ids), _SERVES))
 
 
 @api.retry
@@ -104,8 +104,7 @@ def keep_from_failover(engine, amphora_ids):
               .where(_MEMBER.c.amphora_id.in_(amphora_ids), _SERVES,
                      sa.or_(_HEALTH.c.busy.is_(sa.false()),
                             _HEALTH.c.amphora_id.is_(None))))
-    with engine.connect() as connection:
-        found = dict(connection.execute(select).all())
+    found = dict(map(tuple, rows.read(engine, select)))
     if not found:
         return []
     lost = [amphora_id for amphora_id, busy in found.items() if busy is None]

@@ -100,15 +100,13 @@ def get_of_observer(engine, distributor_id):
 
     :param distributor_id: the observer, or HEARTBEATS.
     """
-    with engine.connect() as connection:
-        return _read(connection, distributor_id)
+    return _read(engine, distributor_id)
 
 
-def _read(connection, distributor_id, *conditions):
+def _read(engine, distributor_id, *conditions):
     return {row.member_id: Result(row.state, row.error)
-            for row in connection.execute(
-                sa.select(_TABLE).where(
-                    _TABLE.c.distributor_id == distributor_id, *conditions))}
+            for row in rows.read(engine, sa.select(_TABLE).where(
+                _TABLE.c.distributor_id == distributor_id, *conditions))}
 
 
 @api.retry
@@ -131,8 +129,7 @@ def record(engine, distributor_id, results):
 
 def _record(engine, distributor_id, results):
     ours = _TABLE.c.member_id.in_(list(results))
-    with engine.connect() as connection:
-        known = _read(connection, distributor_id, ours)
+    known = _read(engine, distributor_id, ours)
     if all(known.get(member_id) == result
            for member_id, result in results.items()):
         return []
@@ -177,7 +174,6 @@ def _write(connection, distributor_id, results, known):
     return changed
 
 
-@api.retry
 def forget(engine, distributor_id, member_ids=None):
     """Delete the rows of an observer.
 
@@ -189,9 +185,8 @@ def forget(engine, distributor_id, member_ids=None):
     """
     whose = [] if member_ids is None else [
         _TABLE.c.member_id.in_(sorted(member_ids))]
-    with engine.begin() as connection:
-        return connection.execute(sa.delete(_TABLE).where(
-            _TABLE.c.distributor_id == distributor_id, *whose)).rowcount
+    return rows.write(engine, sa.delete(_TABLE).where(
+        _TABLE.c.distributor_id == distributor_id, *whose))
 
 
 def delete_of(connection, *conditions):

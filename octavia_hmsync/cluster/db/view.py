@@ -15,11 +15,11 @@ from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync import compat
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.rules import member as mem
 
 _CLUSTER = models.Cluster.__table__
-
 _HM = models.HealthManager.__table__
 _VIP = models.DistributorVIP.__table__
 _AMPHORA = compat.AMPHORA
@@ -57,23 +57,19 @@ def read(engine, cluster_id, offline_after):
         _HM.c.keepalive_at >= types.utcnow_plus(-offline_after))
     told = sa.exists().where(_VIP.c.cluster_id == cluster_id,
                              _VIP.c.applied_version.is_not(None))
-    with engine.connect() as connection:
-        row = connection.execute(
-            cluster_repo.select(_CLUSTER.c.id == cluster_id).add_columns(
-                cluster_repo.may_resize().label('may_resize'),
-                heard.label('is_heard'),
-                told.label('is_distributed'))).first()
+    row = rows.read_one(
+        engine, cluster_repo.select(_CLUSTER.c.id == cluster_id).add_columns(
+            cluster_repo.may_resize().label('may_resize'),
+            heard.label('is_heard'), told.label('is_distributed')))
     if row is None:
         return None
     # All of them are newer than the version: if they disagree, the version
     # has changed, and the manager does not act.
     members = member_repo.get_of_cluster(engine, cluster_id)
-    with engine.connect() as connection:
-        statuses = dict(connection.execute(
-            sa.select(_AMPHORA.c.id, _AMPHORA.c.status)
-            .where(_AMPHORA.c.id.in_([
-                member.amphora_id for member in members
-                if member.amphora_id]))).all())
+    statuses = dict(map(tuple, rows.read(
+        engine, sa.select(_AMPHORA.c.id, _AMPHORA.c.status)
+        .where(_AMPHORA.c.id.in_([
+            member.amphora_id for member in members if member.amphora_id])))))
     return View(
         cluster_repo.from_row(row), bool(row.may_resize), row.lb_status,
         members, statuses, probe_repo.get_of_cluster(engine, cluster_id),

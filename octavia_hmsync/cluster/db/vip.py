@@ -8,7 +8,6 @@ import sqlalchemy as sa
 
 from octavia_hmsync import compat
 
-
 _VIP = compat.VIP
 _MORE_VIP = compat.ADDITIONAL_VIP
 

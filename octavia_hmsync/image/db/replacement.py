@@ -96,32 +96,26 @@ def select(*conditions):
     return sa.select(_TABLE, types.utcnow().label('now')).where(*conditions)
 
 
-def read(connection, statement):
-    """Return the Replacements that a statement of select() finds."""
-    return [rows.make(Replacement, row)
-            for row in connection.execute(statement).all()]
-
-
-def _get(engine, statement):
-    with engine.connect() as connection:
-        return read(connection, statement)
+def read(bind, query):
+    """Return the Replacements that a query of select() finds."""
+    return [rows.make(Replacement, row) for row in rows.read(bind, query)]
 
 
 def get(engine, replacement_id):
     """Return a Replacement, or None if there is none with this id."""
-    return next(iter(_get(engine, select(_TABLE.c.id == replacement_id))),
+    return next(iter(read(engine, select(_TABLE.c.id == replacement_id))),
                 None)
 
 
 def get_open(engine):
     """Return all Replacements that wait or run, the oldest first."""
-    return _get(engine, select(_TABLE.c.active_key.is_not(None))
+    return read(engine, select(_TABLE.c.active_key.is_not(None))
                 .order_by(_TABLE.c.created_at, _TABLE.c.id))
 
 
 def get_of_rollout(engine, rollout_id):
     """Return all Replacements of a rollout, ended or not, oldest first."""
-    return _get(engine, select(_TABLE.c.rollout_id == rollout_id)
+    return read(engine, select(_TABLE.c.rollout_id == rollout_id)
                 .order_by(_TABLE.c.created_at, _TABLE.c.id))
 
 
@@ -151,7 +145,7 @@ def get_standing(engine, rollout_id, watch_time=None):
 
 def get_of_load_balancer(engine, load_balancer_id):
     """Return all Replacements of a load balancer, the newest first."""
-    return _get(engine, select(
+    return read(engine, select(
         _TABLE.c.load_balancer_id == load_balancer_id)
         .order_by(_TABLE.c.created_at.desc(), _TABLE.c.id))
 
