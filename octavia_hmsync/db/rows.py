@@ -8,6 +8,14 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db import api
 
+# Rows, or ids, in one statement.
+AT_ONCE = 500
+
+
+def split(items):
+    """Return the parts of a list, each for one statement."""
+    return (items[n:n + AT_ONCE] for n in range(0, len(items), AT_ONCE))
+
 
 def read(bind, query):
     """Return all rows of a query.

@@ -23,8 +23,6 @@ renew, release = CLAIMS.renew, CLAIMS.release
 def claim(engine, cluster_id, owner, expiry, status=None):
     """Claim a cluster that has no owner.
 
-    :param owner: a new claim owner, of this call alone.
-    :param expiry: seconds after which the claim lapses.
     :param status: its new provisioning status, unless it is to be deleted;
                    None leaves it as it is.
     :returns: False if another owner works on it, or it is gone.

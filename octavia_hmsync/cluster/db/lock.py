@@ -65,7 +65,6 @@ def _leave(connection, cluster_id, status, *before):
 def lock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
     """Lock the load balancer of a cluster.
 
-    :param expiry: seconds after which the claim lapses.
     :param status: the status that the load balancer must have, ACTIVE or
                    ERROR.
     :returns: False if the load balancer has another status or is gone.

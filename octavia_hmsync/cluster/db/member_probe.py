@@ -36,8 +36,6 @@ HEARTBEATS = 'heartbeats'
 # Seconds for which the status of a distributor holds; housekeepers ask it more
 # often.
 _RECENT = 60
-# Rows that are written in one transaction.
-_AT_ONCE = 500
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,12 +116,10 @@ def record(engine, distributor_id, results):
     :returns: ids of the members whose state changed, in order; at the first
               probe only DOWN counts as a change.
     """
-    ids = sorted(results)
     changed = []
-    for begin in range(0, len(ids), _AT_ONCE):
+    for ids in rows.split(sorted(results)):
         changed += _record(engine, distributor_id, {
-            member_id: results[member_id]
-            for member_id in ids[begin:begin + _AT_ONCE]})
+            member_id: results[member_id] for member_id in ids})
     return changed
 
 

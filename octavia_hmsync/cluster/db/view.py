@@ -47,11 +47,7 @@ class View:
 
 
 def read(engine, cluster_id, offline_after):
-    """Return the View of a cluster, or None if it is gone.
-
-    :param offline_after: seconds without a keepalive after which a health
-                          manager is not up.
-    """
+    """Return the View of a cluster, or None if it is gone."""
     heard = sa.exists().where(
         _HM.c.status == mem.ONLINE,
         _HM.c.keepalive_at >= types.utcnow_plus(-offline_after))

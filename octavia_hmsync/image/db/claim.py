@@ -24,9 +24,6 @@ CLAIMS = claims.Claims(_TABLE, _TABLE.c.id, _TABLE.c.claim_owner,
                        _TABLE.c.state == replace_repo.RUNNING)
 renew, release = CLAIMS.renew, CLAIMS.release
 
-# Rows in one statement.
-_AT_ONCE = 500
-
 
 @api.retry
 def begin(engine, rollout_id, version, chosen, owner, expiry):
@@ -62,10 +59,9 @@ def begin(engine, rollout_id, version, chosen, owner, expiry):
 
 def _get_open_of(connection, load_balancer_ids):
     found = set()
-    for n in range(0, len(load_balancer_ids), _AT_ONCE):
-        found.update(connection.execute(
-            sa.select(_TABLE.c.active_key).where(_TABLE.c.active_key.in_(
-                load_balancer_ids[n:n + _AT_ONCE]))).scalars())
+    for ids in rows.split(load_balancer_ids):
+        found.update(connection.execute(sa.select(_TABLE.c.active_key).where(
+            _TABLE.c.active_key.in_(ids))).scalars())
     return found
 
 

@@ -17,9 +17,6 @@ _TABLE = models.Amphora.__table__
 _OCTAVIA = compat.AMPHORA
 _LOAD_BALANCER = compat.LOAD_BALANCER
 
-# Amphorae in one statement.
-_AT_ONCE = 500
-
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
@@ -56,11 +53,10 @@ def get_page(engine, wanted, after=None, limit=None):
     """Return rows of amphorae with an agent, by id."""
     if wanted.ids is None:
         return _get(engine, wanted.get_conditions(), after, limit)
-    ids = sorted(wanted.ids)
     found: list[sa.Row] = []
-    for n in range(0, len(ids), _AT_ONCE):
+    for part in rows.split(sorted(wanted.ids)):
         left = None if limit is None else limit - len(found)
-        found += _get(engine, [_OCTAVIA.c.id.in_(ids[n:n + _AT_ONCE]),
+        found += _get(engine, [_OCTAVIA.c.id.in_(part),
                                *wanted.get_conditions()], after, left)
         if len(found) == limit:
             break

@@ -21,8 +21,6 @@ _TABLE = models.Attempt.__table__
 _AMPHORA = models.Amphora.__table__
 _UPLOADER = models.Uploader.__table__
 
-# Amphorae in one statement.
-_AT_ONCE = 500
 # After more attempts in vain the amphora may have been down meanwhile: that
 # another uploader reaches it now proves nothing about this one.
 _FRESH = 2
@@ -63,11 +61,10 @@ def somebody_may_try(number, uploaders):
 def get_attempts(engine, number, amphora_ids):
     """Return {amphora id: [reach.Attempt]} at the newest generation."""
     attempts = collections.defaultdict(list)
-    amphora_ids = list(amphora_ids)
     with engine.connect() as connection:
-        for n in range(0, len(amphora_ids), _AT_ONCE):
+        for ids in rows.split(list(amphora_ids)):
             for row in connection.execute(sa.select(_TABLE).where(
-                    _TABLE.c.amphora_id.in_(amphora_ids[n:n + _AT_ONCE]),
+                    _TABLE.c.amphora_id.in_(ids),
                     _TABLE.c.generation == number)):
                 attempts[row.amphora_id].append(reach.Attempt(
                     row.uploader, row.attempts, row.is_unanswered,

@@ -23,9 +23,6 @@ _ATTEMPT = models.Attempt.__table__
 _OCTAVIA = compat.AMPHORA
 _LOAD_BALANCER = compat.LOAD_BALANCER
 
-# Amphorae in one statement.
-_AT_ONCE = 500
-
 
 @dataclasses.dataclass(frozen=True)
 class ClaimedAmphora:
@@ -241,8 +238,8 @@ def retry_now(engine):
 def upload_again(engine, amphora_ids):
     """Make amphorae due again unless a batch has them; return how many."""
     with engine.begin() as connection:
-        return sum(_upload_again(connection, amphora_ids[n:n + _AT_ONCE])
-                   for n in range(0, len(amphora_ids), _AT_ONCE))
+        return sum(_upload_again(connection, ids)
+                   for ids in rows.split(amphora_ids))
 
 
 def _upload_again(connection, amphora_ids):

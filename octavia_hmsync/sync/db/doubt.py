@@ -23,9 +23,6 @@ from octavia_hmsync.sync.rules import member as mem
 _TABLE = models.Amphora.__table__
 _HEALTH = compat.AMPHORA_HEALTH
 
-# Amphorae in one statement.
-_AT_ONCE = 500
-
 
 @dataclasses.dataclass(frozen=True)
 class Unproven:
@@ -106,8 +103,7 @@ def judge_page(engine, page, members, settings):
     judged = {row.id: adoption.Adoption.ADOPTED for row in page
               if row.adopted_at is not None}
     others = [row.id for row in page if row.id not in judged]
-    for n in range(0, len(others), _AT_ONCE):
-        ids = others[n:n + _AT_ONCE]
+    for ids in rows.split(others):
         judged.update(judge(
             get_unproven(engine, amphora_ids=ids),
             heartbeat_repo.get_heartbeats(engine, amphora_ids=ids), members,
@@ -167,9 +163,8 @@ def _have_still(unproven):
 
 def set_not_adopted(engine, unproven):
     """Record that they keep another list; return ids of the new ones."""
-    return [amphora_id for n in range(0, len(unproven), _AT_ONCE)
-            for amphora_id in _set_not_adopted(engine,
-                                               unproven[n:n + _AT_ONCE])]
+    return [amphora_id for part in rows.split(unproven)
+            for amphora_id in _set_not_adopted(engine, part)]
 
 
 @api.retry
@@ -198,8 +193,8 @@ def set_adopted(engine, unproven, address=None):
                      since, or is recorded already, is skipped.
     :returns: number of recorded amphorae.
     """
-    return sum(_set_adopted(engine, unproven[n:n + _AT_ONCE], address)
-               for n in range(0, len(unproven), _AT_ONCE))
+    return sum(_set_adopted(engine, part, address)
+               for part in rows.split(unproven))
 
 
 @api.retry

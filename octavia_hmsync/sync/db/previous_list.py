@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from octavia_hmsync import addresses as addr
 from octavia_hmsync.amphora import upload_result
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.sync.rules import adoption
 
 _TABLE = models.PreviousList.__table__
@@ -21,9 +22,6 @@ _AMPHORA = models.Amphora.__table__
 
 _COLUMNS = (_TABLE.c.number, _TABLE.c.before_generation,
             _TABLE.c.controller_ip_port_list.label('other'))
-
-# Amphorae in one statement.
-_AT_ONCE = 500
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,32 +32,31 @@ class Claimed:
     rows: dict
 
 
-def get_all(engine, rows):
+def get_all(engine, amphorae):
     """Return which other lists amphorae may be using.
 
-    :param rows: with the columns of hmsync_amphora, and the amphora's id as
-                 ``id``.
+    :param amphorae: rows with the columns of hmsync_amphora, and the id as
+                     ``id``.
     :returns: {amphora id: a tuple as adoption.Doubt.previous}, of amphorae
               that acknowledged a list and were not seen to use it yet.
     """
-    ids = [row.id for row in rows if row.adopted_at is None and
+    ids = [row.id for row in amphorae if row.adopted_at is None and
            row.controller_ip_port_list is not None]
     found: dict[str, dict] = collections.defaultdict(dict)
-    for n in range(0, len(ids), _AT_ONCE):
-        with engine.connect() as connection:
-            for row in connection.execute(
-                    sa.select(_TABLE.c.amphora_id, *_COLUMNS).where(
-                        _TABLE.c.amphora_id.in_(ids[n:n + _AT_ONCE]))):
-                found[row.amphora_id][row.number] = _to_list(row)
+    for part in rows.split(ids):
+        for row in rows.read(
+                engine, sa.select(_TABLE.c.amphora_id, *_COLUMNS).where(
+                    _TABLE.c.amphora_id.in_(part))):
+            found[row.amphora_id][row.number] = _to_list(row)
     return {amphora_id: _to_previous(found[amphora_id])
             for amphora_id in ids}
 
 
-def get_known(engine, rows):
+def get_known(engine, amphorae):
     """Return get_all() without adoption.Unknown."""
     return {amphora_id: tuple(p for p in previous
                               if not isinstance(p, adoption.Unknown))
-            for amphora_id, previous in get_all(engine, rows).items()}
+            for amphora_id, previous in get_all(engine, amphorae).items()}
 
 
 def execute(connection, select):
@@ -68,23 +65,23 @@ def execute(connection, select):
     :param select: a SELECT of, among others, amphora_id of hmsync_amphora.
     :returns: (rows, {amphora id: a tuple as adoption.Doubt.previous}).
     """
-    rows, found = _execute(connection, select)
-    return rows, {row.amphora_id: _to_previous(found[row.amphora_id])
-                  for row in rows}
+    amphorae, found = _execute(connection, select)
+    return amphorae, {row.amphora_id: _to_previous(found[row.amphora_id])
+                      for row in amphorae}
 
 
 def _execute(connection, select):
     amphora = select.subquery()
-    rows: dict[str, sa.Row] = {}
+    amphorae: dict[str, sa.Row] = {}
     found: dict[str, dict] = {}
     for row in connection.execute(
             sa.select(amphora, *_COLUMNS).outerjoin(
                 _TABLE, _TABLE.c.amphora_id == amphora.c.amphora_id)):
-        rows[row.amphora_id] = row
+        amphorae[row.amphora_id] = row
         lists = found.setdefault(row.amphora_id, {})
         if row.number is not None:
             lists[row.number] = _to_list(row)
-    return list(rows.values()), found
+    return list(amphorae.values()), found
 
 
 def get_claimed(engine, owner, amphora_ids):
@@ -95,7 +92,7 @@ def get_claimed(engine, owner, amphora_ids):
     :returns: {amphora id: Claimed}, of amphorae that it still has claimed.
     """
     with engine.connect() as connection:
-        rows, found = _execute(
+        claimed, found = _execute(
             connection,
             sa.select(_AMPHORA.c.amphora_id,
                       _AMPHORA.c.controller_ip_port_list,
@@ -110,7 +107,7 @@ def get_claimed(engine, owner, amphora_ids):
             found[row.amphora_id]),
         row.result == upload_result.APPLIED, row.key_digest),
         found[row.amphora_id])
-        for row in rows}
+        for row in claimed}
 
 
 def _to_list(row):
@@ -124,16 +121,16 @@ def _to_previous(found):
                  ) or (adoption.Unknown(),)
 
 
-def replace(connection, rows, previous):
+def replace(connection, known, previous):
     """Set which other lists amphorae may be using.
 
-    :param rows: {amphora id: Claimed.rows}; all rows of other amphorae in
-                 previous are deleted.
+    :param known: {amphora id: Claimed.rows}; all rows of other amphorae in
+                  previous are deleted.
     """
-    delete(connection, [a for a in previous if a not in rows])
+    delete(connection, [a for a in previous if a not in known])
     gone, new = [], []
     for amphora_id, lists in previous.items():
-        old = rows.get(amphora_id, {})
+        old = known.get(amphora_id, {})
         # Delete only rows that must go: mostly a row is added, and a DELETE
         # on MySQL locks gaps in which other batches insert.
         gone += [(amphora_id, number) for number, item in old.items()
@@ -142,8 +139,7 @@ def replace(connection, rows, previous):
                 enumerate((item for item in lists
                            if item not in old.values()),
                           max(old, default=0) + 1)]
-    for n in range(0, len(gone), _AT_ONCE):
-        keys = gone[n:n + _AT_ONCE]
+    for keys in rows.split(gone):
         connection.execute(sa.delete(_TABLE).where(
             # For the index.
             _TABLE.c.amphora_id.in_({amphora_id for amphora_id, _ in keys}),
@@ -162,9 +158,9 @@ def _to_row(amphora_id, number, item):
 
 def delete(connection, amphora_ids):
     """Delete the rows of amphorae."""
-    for n in range(0, len(amphora_ids), _AT_ONCE):
+    for part in rows.split(amphora_ids):
         connection.execute(sa.delete(_TABLE).where(
-            _TABLE.c.amphora_id.in_(amphora_ids[n:n + _AT_ONCE])))
+            _TABLE.c.amphora_id.in_(part)))
 
 
 def delete_needless(connection, amphora_ids):

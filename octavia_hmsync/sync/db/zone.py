@@ -14,14 +14,12 @@ import json
 import sqlalchemy as sa
 
 from octavia_hmsync import compat
+from octavia_hmsync.db import rows
 
 _AMPHORA = compat.AMPHORA
 _LOAD_BALANCER = compat.LOAD_BALANCER
 _ZONE = compat.AVAILABILITY_ZONE
 _PROFILE = compat.AVAILABILITY_ZONE_PROFILE
-
-# Amphorae in one statement.
-_AT_ONCE = 500
 
 
 def get_names(engine, amphora_ids=None):
@@ -38,11 +36,9 @@ def get_names(engine, amphora_ids=None):
             return {}
         if amphora_ids is None:
             return _find(connection, zones)
-        ids = list(amphora_ids)
         found = {}
-        for n in range(0, len(ids), _AT_ONCE):
-            found.update(_find(connection, zones,
-                               _AMPHORA.c.id.in_(ids[n:n + _AT_ONCE])))
+        for ids in rows.split(list(amphora_ids)):
+            found.update(_find(connection, zones, _AMPHORA.c.id.in_(ids)))
         return found
 
 
@@ -54,12 +50,11 @@ def get_all_names(engine):
 
 def _find(connection, zones, *conditions):
     name = _LOAD_BALANCER.c.availability_zone
-    rows = connection.execute(
+    return {row.id: zones[row.name] for row in connection.execute(
         sa.select(_AMPHORA.c.id, name.label('name'))
         .join(_LOAD_BALANCER,
               _LOAD_BALANCER.c.id == _AMPHORA.c.load_balancer_id)
-        .where(name.in_(sorted(zones)), *conditions)).all()
-    return {row.id: zones[row.name] for row in rows}
+        .where(name.in_(sorted(zones)), *conditions))}
 
 
 def _get_zones(connection):

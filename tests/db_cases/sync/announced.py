@@ -5,6 +5,7 @@
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import doubt as doubt_repo
@@ -179,7 +180,7 @@ class AdoptionCases(doubt.AdoptionCases):
 
     def test_many(self):
         self.upload(doubt.A)
-        self.patch(doubt_repo, '_AT_ONCE', 10)
+        self.patch(rows, 'AT_ONCE', 10)
         self.add_amphorae(24)
         amphora_repo.add_missing(self.engine)
         with self.engine.begin() as connection:
