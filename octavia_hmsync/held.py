@@ -111,7 +111,7 @@ class Held:
 class Claims:
     """The claims of this process on rows of one table.
 
-    :param repository: has claim(), renew() and release(), as db.claims.Claims.
+    :param repository: has claim(), renew() and release(), as cluster.db.claim.
     :param is_unwanted: called with a key; tells whether what the row is for is
                         to be deleted.
     :param lost: called with the key of a row that another owner has claimed;

@@ -7,6 +7,7 @@ it shares one connection between all threads. Keepalives need neither.
 """
 
 import contextlib
+import functools
 
 from oslo_config import cfg
 from oslo_db import api as oslo_db_api
@@ -164,3 +165,23 @@ retry = oslo_db_api.wrap_db_retry(
     max_retries=5, retry_interval=0.1, max_retry_interval=1,
     inc_retry_interval=True, retry_on_deadlock=True,
     exception_checker=_is_locked, jitter=True)
+
+
+def transaction(function):
+    """Let a function that takes a connection take an engine instead.
+
+    Then it is a transaction of its own, which retry() retries. With a
+    connection it is a part of that transaction.
+    """
+    @retry
+    @functools.wraps(function)
+    def execute(engine, *args, **kwargs):
+        with engine.begin() as connection:
+            return function(connection, *args, **kwargs)
+
+    @functools.wraps(function)
+    def call(bind, *args, **kwargs):
+        is_part = isinstance(bind, sa.Connection)
+        return (function if is_part else execute)(bind, *args, **kwargs)
+
+    return call

@@ -19,6 +19,8 @@ from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
 
+Bind = sa.Engine | sa.Connection
+
 
 def is_free(table: sa.Table) -> Any:
     """Return the condition that a row of a table has no owner now."""
@@ -63,21 +65,20 @@ class Claims:
         return sa.and_(self._key == key, self._owner == owner,
                        *self._conditions)
 
-    # In a transaction of the caller's.
+    # In a transaction of the caller's, or of their own, as rows.change().
 
-    def take(self, connection: sa.Connection, key: str, owner: str,
-             expiry: int, conditions: Iterable[Any] = (),
-             **values: Any) -> bool:
+    def take(self, bind: Bind, key: str, owner: str, expiry: int,
+             conditions: Iterable[Any] = (), **values: Any) -> bool:
         """Claim a row without another owner, and set values; else False."""
-        return rows.update(
-            connection, self._table, self._key == key,
+        return rows.change(
+            bind, self._table, self._key == key,
             sa.or_(self.is_free(), self._owner == owner), *conditions,
             **self.make(owner, expiry), **values)
 
-    def hold(self, connection: sa.Connection, key: str, owner: str,
-             expiry: int, **values: Any) -> bool:
+    def hold(self, bind: Bind, key: str, owner: str, expiry: int,
+             **values: Any) -> bool:
         """Renew a claim, even a lapsed one; if False, stop all work."""
-        return self.change(connection, key, owner,
+        return self.change(bind, key, owner,
                            claim_expires_at=types.utcnow_plus(expiry),
                            **values)
 
@@ -93,20 +94,18 @@ class Claims:
         if not self.hold(connection, key, owner, expiry, **values):
             raise exceptions.Lost
 
-    def change(self, connection: sa.Connection, key: str, owner: str,
-               **values: Any) -> bool:
+    def change(self, bind: Bind, key: str, owner: str, **values: Any) -> bool:
         """Change a claimed row; False if it has another owner."""
-        return rows.update(connection, self._table, self.is_of(key, owner),
+        return rows.change(bind, self._table, self.is_of(key, owner),
                            **values)
 
-    def delete(self, connection: sa.Connection, key: str, owner: str,
+    def delete(self, bind: Bind, key: str, owner: str,
                *conditions: Any) -> bool:
         """Delete a claimed row; False if it has another owner."""
-        return connection.execute(
-            sa.delete(self._table).where(self.is_of(key, owner), *conditions)
-        ).rowcount == 1
+        return rows.write(bind, sa.delete(self._table).where(
+            self.is_of(key, owner), *conditions)) == 1
 
-    # In a transaction of their own; repositories have these by their names.
+    # In a transaction of their own.
 
     @api.retry
     def claim(self, engine: sa.Engine, key: str, owner: str,
@@ -126,13 +125,6 @@ class Claims:
             return False
 
     @api.retry
-    def renew(self, engine: sa.Engine, key: str, owner: str,
-              expiry: int) -> bool:
-        """Renew a claim, as hold()."""
-        with engine.begin() as connection:
-            return self.hold(connection, key, owner, expiry)
-
-    @api.retry
     def release(self, engine: sa.Engine, key: str, owner: str) -> bool:
         """Release a claim; False if it has another owner, or is gone."""
         with engine.begin() as connection:
@@ -140,10 +132,3 @@ class Claims:
                     connection, key, owner, self._made.is_(None)):
                 return True
             return self.change(connection, key, owner, **self.none)
-
-    @api.retry
-    def forget(self, engine: sa.Engine, key: str, owner: str,
-               *conditions: Any) -> bool:
-        """Delete a row, as delete()."""
-        with engine.begin() as connection:
-            return self.delete(connection, key, owner, *conditions)

@@ -37,17 +37,16 @@ def add(connection, kind, **body):
             body, default=lambda time: time.isoformat(timespec='seconds'))))
 
 
-@api.retry
-def take(engine, limit):
+@api.transaction
+def take(connection, limit):
     """Delete and return News that the caller has to announce, oldest first."""
-    with engine.begin() as connection:
-        oldest = connection.execute(
-            sa.select(_TABLE).order_by(_TABLE.c.id).limit(limit)).all()
-        return [
-            News(row.id, row.kind, json.loads(row.body)) for row in oldest
-            # Skip rows that another housekeeper took meanwhile.
-            if connection.execute(
-                sa.delete(_TABLE).where(_TABLE.c.id == row.id)).rowcount]
+    oldest = connection.execute(
+        sa.select(_TABLE).order_by(_TABLE.c.id).limit(limit)).all()
+    return [
+        News(row.id, row.kind, json.loads(row.body)) for row in oldest
+        # Skip rows that another housekeeper took meanwhile.
+        if connection.execute(
+            sa.delete(_TABLE).where(_TABLE.c.id == row.id)).rowcount]
 
 
 def forget(engine, max_age):

@@ -22,47 +22,44 @@ def set_interface(engine, amphora_id, interface):
                 vrrp_interface=interface)
 
 
-@api.retry
-def set_right(engine, amphora_ids):
+@api.transaction
+def set_right(connection, amphora_ids):
     """Set amphorae in ERROR that serve to ALLOCATED.
 
     The revert of a stock flow sets all amphorae of a load balancer to ERROR.
     """
-    with engine.begin() as connection:
-        connection.execute(
-            sa.update(_AMPHORA)
-            .where(_AMPHORA.c.id.in_(amphora_ids),
-                   _AMPHORA.c.status == compat.ERROR)
-            .values(status=compat.AMPHORA_ALLOCATED,
-                    updated_at=types.utcnow()))
-        connection.execute(
-            sa.update(_HEALTH).where(_HEALTH.c.amphora_id.in_(amphora_ids))
-            .values(busy=False))
+    connection.execute(
+        sa.update(_AMPHORA)
+        .where(_AMPHORA.c.id.in_(amphora_ids),
+               _AMPHORA.c.status == compat.ERROR)
+        .values(status=compat.AMPHORA_ALLOCATED,
+                updated_at=types.utcnow()))
+    connection.execute(
+        sa.update(_HEALTH).where(_HEALTH.c.amphora_id.in_(amphora_ids))
+        .values(busy=False))
 
 
-@api.retry
-def set_going(engine, amphora_id):
+@api.transaction
+def set_going(connection, amphora_id):
     """Keep Octavia from a failover of an amphora that is about to go."""
-    with engine.begin() as connection:
-        rows.update(connection, _AMPHORA, _AMPHORA.c.id == amphora_id,
-                    _AMPHORA.c.status != compat.DELETED,
-                    status=compat.PENDING_DELETE, updated_at=types.utcnow())
-        rows.update(connection, _HEALTH, _HEALTH.c.amphora_id == amphora_id,
-                    busy=True)
+    rows.change(connection, _AMPHORA, _AMPHORA.c.id == amphora_id,
+                _AMPHORA.c.status != compat.DELETED,
+                status=compat.PENDING_DELETE, updated_at=types.utcnow())
+    rows.change(connection, _HEALTH, _HEALTH.c.amphora_id == amphora_id,
+                busy=True)
 
 
-@api.retry
-def set_gone(engine, amphora_id):
+@api.transaction
+def set_gone(connection, amphora_id):
     """Set an amphora to DELETED, and detach it from its load balancer."""
     # When a tenant changes a load balancer, Octavia asks Neutron for the port
     # of each of its amphorae, even of deleted ones. It would not find this
     # one, and set the load balancer to ERROR (UpdateAmphoraSecurityGroup).
-    with engine.begin() as connection:
-        connection.execute(sa.delete(_HEALTH).where(
-            _HEALTH.c.amphora_id == amphora_id))
-        rows.update(connection, _AMPHORA, _AMPHORA.c.id == amphora_id,
-                    status=compat.DELETED, load_balancer_id=None,
-                    updated_at=types.utcnow())
+    connection.execute(sa.delete(_HEALTH).where(
+        _HEALTH.c.amphora_id == amphora_id))
+    rows.change(connection, _AMPHORA, _AMPHORA.c.id == amphora_id,
+                status=compat.DELETED, load_balancer_id=None,
+                updated_at=types.utcnow())
 
 
 def get_unfinished(engine, load_balancer_id):

@@ -82,17 +82,16 @@ def add(engine, new: New):
             _tell(connection, new.id)
 
 
-@api.retry
-def finish(engine, order_id, error=None):
+@api.transaction
+def finish(connection, order_id, error=None):
     """End an order, FAILED with an error; False if it is not GIVEN."""
-    with engine.begin() as connection:
-        is_ended = rows.update(
-            connection, _TABLE, _TABLE.c.id == order_id,
-            _TABLE.c.state == GIVEN, state=DONE if error is None else FAILED,
-            error=error, finished_at=types.utcnow())
-        if is_ended:
-            _tell(connection, order_id)
-        return is_ended
+    is_ended = rows.change(
+        connection, _TABLE, _TABLE.c.id == order_id,
+        _TABLE.c.state == GIVEN, state=DONE if error is None else FAILED,
+        error=error, finished_at=types.utcnow())
+    if is_ended:
+        _tell(connection, order_id)
+    return is_ended
 
 
 def _tell(connection, order_id):

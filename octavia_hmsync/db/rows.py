@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What most functions of repositories do: read rows, and change one."""
+"""What most functions of repositories do: read rows, and change one.
+
+A bind is an engine, or a connection that is in a transaction.
+"""
 
 import dataclasses
 
@@ -18,30 +21,16 @@ def split(items):
 
 
 def read(bind, query):
-    """Return all rows of a query.
-
-    :param bind: an engine, or a connection, in whose transaction it is.
-    """
+    """Return all rows of a query."""
     if isinstance(bind, sa.Connection):
         return bind.execute(query).all()
     with bind.connect() as connection:
         return connection.execute(query).all()
 
 
-def read_one(engine, query):
-    """Return the first row of a query, or None."""
-    with engine.connect() as connection:
-        return connection.execute(query).first()
-
-
-@api.retry
-def write(engine, statement):
-    """Execute a statement in a transaction of its own.
-
-    :returns: how many rows it has changed, added or deleted.
-    """
-    with engine.begin() as connection:
-        return connection.execute(statement).rowcount
+def read_one(bind, query):
+    """Return the row of a query, which finds one at most, or None."""
+    return next(iter(read(bind, query)), None)
 
 
 def make(kind, row, **values):
@@ -54,20 +43,17 @@ def make(kind, row, **values):
         for field in dataclasses.fields(kind) if field.name not in values})
 
 
-def update(connection, table, *conditions, **values):
-    """Change the row that fulfils all conditions, in a transaction.
-
-    :returns: False if there is none.
-    """
+@api.transaction
+def change(connection, table, *conditions, **values):
+    """Change the row that fulfils all conditions; False if there is none."""
     return connection.execute(
         sa.update(table).where(*conditions).values(**values)).rowcount == 1
 
 
-@api.retry
-def change(engine, table, *conditions, **values):
-    """As update(), in a transaction of its own."""
-    with engine.begin() as connection:
-        return update(connection, table, *conditions, **values)
+@api.transaction
+def write(connection, statement):
+    """Return how many rows a statement has added, changed or deleted."""
+    return connection.execute(statement).rowcount
 
 
 def read_page(engine, select, after, size):
@@ -78,6 +64,5 @@ def read_page(engine, select, after, size):
             # The first of these is for the index.
             time >= after[0],
             sa.or_(time > after[0], key > after[1]))
-    with engine.connect() as connection:
-        return [tuple(row) for row in connection.execute(
-            select.order_by(time, key).limit(size))]
+    return [tuple(row) for row in read(
+        engine, select.order_by(time, key).limit(size))]

@@ -61,7 +61,7 @@ SLICES = (cluster_db, image_db, network_db, sync_db)
 
 
 def public_functions():
-    """All public functions of all repositories that use an engine."""
+    """All public functions of all repositories that take an engine."""
     names = [*(module.__name__ for module in (
         octavia_amphora, order_repo, news_repo)), *(
         f'{package.__name__}.{info.name}' for package in SLICES
@@ -71,7 +71,9 @@ def public_functions():
             if inspect.isfunction(function) and
             function.__module__ == name and
             not function.__name__.startswith('_') and
-            'engine' in inspect.signature(function).parameters}
+            # Or a connection: api.transaction().
+            ('engine' in inspect.signature(function).parameters or
+             hasattr(function, '__wrapped__'))}
 
 
 # Pairs of a function and the name of a method of Calls.

@@ -31,7 +31,7 @@ PARTS = {
     'compat.cluster': 'Clusters'}
 BEGINNINGS = ('sa.update', 'sa.insert', 'sa.delete')
 # Of octavia_hmsync.db.rows: a connection or engine, the table, conditions.
-HELPERS = ('rows.update', 'rows.change')
+HELPERS = ('rows.change',)
 # Of Octavia's repositories.
 WRITES = ('create', 'update', 'delete', 'replace')
 REPOSITORIES = {
@@ -158,7 +158,7 @@ class TestOctaviaTables(base.BaseTestCase):
             'connection.execute(sa.update(_LB).where(_LB.c.id == 1)'
             '.values(status=1, **more)).rowcount\n'
             'connection.execute(sa.delete(_HEALTH))\n'
-            'rows.update(connection, _VIP, _VIP.c.id == 1, port_id=2)\n'
+            'rows.change(connection, _VIP, _VIP.c.id == 1, port_id=2)\n'
             'repositories.AmphoraRepository().update(session, 1, role=2)\n'
             'repositories.AmphoraRepository().get(session, id=1)')
         self.assertEqual(

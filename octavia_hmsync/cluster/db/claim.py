@@ -10,16 +10,14 @@ import typing
 import sqlalchemy as sa
 
 from octavia_hmsync import compat
-from octavia_hmsync.db import api
 from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
 
 _TABLE = models.Cluster.__table__
 CLAIMS = claims.Claims(_TABLE, _TABLE.c.id, _TABLE.c.claimed_by)
-renew, release = CLAIMS.renew, CLAIMS.release
+renew, release = CLAIMS.hold, CLAIMS.release
 
 
-@api.retry
 def claim(engine, cluster_id, owner, expiry, status=None):
     """Claim a cluster that has no owner.
 
@@ -32,5 +30,4 @@ def claim(engine, cluster_id, owner, expiry, status=None):
         values['provisioning_status'] = sa.case(
             (_TABLE.c.provisioning_status == compat.PENDING_DELETE,
              compat.PENDING_DELETE), else_=status)
-    with engine.begin() as connection:
-        return CLAIMS.take(connection, cluster_id, owner, expiry, **values)
+    return CLAIMS.take(engine, cluster_id, owner, expiry, **values)

@@ -189,7 +189,7 @@ def raise_version(engine, cluster_id, version):
         version=version + 1, updated_at=types.utcnow())
 
 
-def touch(connection, cluster_id, *conditions, **values):
+def touch(bind, cluster_id, *conditions, **values):
     """Begin a change of what distributors are to do: the next version.
 
     Must come first in a transaction: no other transaction changes members or
@@ -197,11 +197,12 @@ def touch(connection, cluster_id, *conditions, **values):
 
     :returns: False, without a change, if the cluster is gone.
     """
-    return rows.update(
-        connection, _TABLE, _TABLE.c.id == cluster_id, *conditions,
+    return rows.change(
+        bind, _TABLE, _TABLE.c.id == cluster_id, *conditions,
         version=_TABLE.c.version + 1, updated_at=types.utcnow(), **values)
 
 
+@api.transaction
 def mark(connection, cluster_id):
     """Make the manager look at a cluster, without a new version.
 
@@ -209,15 +210,8 @@ def mark(connection, cluster_id):
 
     :returns: False if the cluster is gone.
     """
-    return rows.update(connection, _TABLE, _TABLE.c.id == cluster_id,
+    return rows.change(connection, _TABLE, _TABLE.c.id == cluster_id,
                        updated_at=types.utcnow())
-
-
-@api.retry
-def notice(engine, cluster_id):
-    """Make the manager look at a cluster soon; False if it is gone."""
-    with engine.begin() as connection:
-        return mark(connection, cluster_id)
 
 
 def set_status(engine, cluster_id, provisioning_status=None,
@@ -237,22 +231,21 @@ def _get_given(**values):
             if value is not None}
 
 
-@api.retry
-def set_operating_status(engine, cluster_id, status):
+@api.transaction
+def set_operating_status(connection, cluster_id, status):
     """Record the operating status of a cluster.
 
     :param status: ONLINE, DEGRADED, ERROR or OFFLINE.
     :returns: False if the cluster has it already, or is gone. Of several
               callers only one gets True.
     """
-    with engine.begin() as connection:
-        is_new = rows.update(
-            connection, _TABLE, _TABLE.c.id == cluster_id,
-            _TABLE.c.operating_status != status,
-            operating_status=status, updated_at=types.utcnow())
-        if is_new:
-            news_repo.add_of_cluster(connection, news_repo.STATUS, cluster_id)
-        return is_new
+    is_new = rows.change(
+        connection, _TABLE, _TABLE.c.id == cluster_id,
+        _TABLE.c.operating_status != status,
+        operating_status=status, updated_at=types.utcnow())
+    if is_new:
+        news_repo.add_of_cluster(connection, news_repo.STATUS, cluster_id)
+    return is_new
 
 
 def set_sizes(engine, cluster_id, desired_size=None, min_size=None,
@@ -315,18 +308,15 @@ def _is_cooldown_over():
         _TABLE.c.resized_at <= types.utcnow_plus(-_TABLE.c.cooldown))
 
 
-@api.retry
 def set_affinity(engine, cluster_id, affinity):
     """Change what distributors look at to choose a member.
 
     :returns: False if the cluster has this affinity, or is gone.
     """
-    with engine.begin() as connection:
-        return touch(connection, cluster_id, _TABLE.c.affinity != affinity,
-                     affinity=affinity)
+    return touch(engine, cluster_id, _TABLE.c.affinity != affinity,
+                 affinity=affinity)
 
 
-@api.retry
 def set_ports(engine, cluster_id, ports):
     """Change the TCP ports at which distributors check members.
 
@@ -334,14 +324,13 @@ def set_ports(engine, cluster_id, ports):
     :returns: False if the cluster has these ports, or is gone.
     """
     text = ','.join(map(str, sorted(ports)))
-    with engine.begin() as connection:
-        return touch(connection, cluster_id,
-                     sa.or_(_TABLE.c.ports.is_(None),
-                            _TABLE.c.ports != text), ports=text)
+    return touch(engine, cluster_id,
+                 sa.or_(_TABLE.c.ports.is_(None),
+                        _TABLE.c.ports != text), ports=text)
 
 
-@api.retry
-def delete(engine, cluster_id):
+@api.transaction
+def delete(connection, cluster_id):
     """Delete a cluster with its members.
 
     Its VIPs stay until their distributors have forgotten them; see
@@ -349,17 +338,16 @@ def delete(engine, cluster_id):
 
     :returns: False if the cluster is gone.
     """
-    with engine.begin() as connection:
-        # First: from now on no other transaction adds a member.
-        if not connection.execute(sa.delete(_TABLE).where(
-                _TABLE.c.id == cluster_id)).rowcount:
-            return False
-        table = models.ClusterMember.__table__
-        is_of_cluster = table.c.cluster_id == cluster_id
-        members = connection.execute(
-            sa.select(table.c.id).where(is_of_cluster)).scalars().all()
-        probe_repo.delete_of(
-            connection, models.MemberProbe.__table__.c.member_id.in_(members))
-        load_repo.delete_of(connection, members)
-        connection.execute(sa.delete(table).where(is_of_cluster))
-        return True
+    # First: from now on no other transaction adds a member.
+    if not connection.execute(sa.delete(_TABLE).where(
+            _TABLE.c.id == cluster_id)).rowcount:
+        return False
+    table = models.ClusterMember.__table__
+    is_of_cluster = table.c.cluster_id == cluster_id
+    members = connection.execute(
+        sa.select(table.c.id).where(is_of_cluster)).scalars().all()
+    probe_repo.delete_of(
+        connection, models.MemberProbe.__table__.c.member_id.in_(members))
+    load_repo.delete_of(connection, members)
+    connection.execute(sa.delete(table).where(is_of_cluster))
+    return True

@@ -165,24 +165,23 @@ def choose(engine, driver, number, without=()):
                   )[:number]
 
 
-@api.retry
-def drain(engine, distributor_id):
+@api.transaction
+def drain(connection, distributor_id):
     """Drain a distributor: its clusters move to others that answer.
 
     :returns: False if no other distributor could take the clusters, or it is
               gone, or drained.
     """
-    with engine.begin() as connection:
-        # If two are drained at once, the second drain sees the first.
-        turn.take(connection, TURN)
-        others = _read(
-            connection, _TABLE.c.id != distributor_id, _TABLE.c.enabled,
-            ~_TABLE.c.drained, _TABLE.c.status == ONLINE,
-            _TABLE.c.driver == sa.select(_OWN.c.driver).where(
-                _OWN.c.id == distributor_id).scalar_subquery())
-        return bool(others) and rows.update(
-            connection, _TABLE, _TABLE.c.id == distributor_id,
-            ~_TABLE.c.drained, drained=True)
+    # If two are drained at once, the second drain sees the first.
+    turn.take(connection, TURN)
+    others = _read(
+        connection, _TABLE.c.id != distributor_id, _TABLE.c.enabled,
+        ~_TABLE.c.drained, _TABLE.c.status == ONLINE,
+        _TABLE.c.driver == sa.select(_OWN.c.driver).where(
+            _OWN.c.id == distributor_id).scalar_subquery())
+    return bool(others) and rows.change(
+        connection, _TABLE, _TABLE.c.id == distributor_id,
+        ~_TABLE.c.drained, drained=True)
 
 
 def resume(engine, distributor_id):
@@ -191,8 +190,8 @@ def resume(engine, distributor_id):
                        _TABLE.c.drained, drained=False)
 
 
-@api.retry
-def set_status(engine, distributor_id, status, software_version=None,
+@api.transaction
+def set_status(connection, distributor_id, status, software_version=None,
                expires_at=None):
     """Record whether a distributor answers.
 
@@ -211,14 +210,13 @@ def set_status(engine, distributor_id, status, software_version=None,
         values['certificate_expires_at'] = datetime.datetime.fromtimestamp(
             expires_at, datetime.timezone.utc).replace(tzinfo=None)
     is_it = _TABLE.c.id == distributor_id
-    with engine.begin() as connection:
-        # Of several processes that see it only one records the news.
-        if rows.update(connection, _TABLE, is_it, _TABLE.c.status != status,
-                       **values):
-            found, = _read(connection, is_it)
-            news.add(
-                connection, news_repo.DISTRIBUTOR_UP if status == ONLINE
-                else news_repo.DISTRIBUTOR_DOWN, distributor=found.name,
-                url=found.url, vips=found.vips)
-            return True
-        return rows.update(connection, _TABLE, is_it, **values)
+    # Of several processes that see it only one records the news.
+    if rows.change(connection, _TABLE, is_it, _TABLE.c.status != status,
+                   **values):
+        found, = _read(connection, is_it)
+        news.add(
+            connection, news_repo.DISTRIBUTOR_UP if status == ONLINE
+            else news_repo.DISTRIBUTOR_DOWN, distributor=found.name,
+            url=found.url, vips=found.vips)
+        return True
+    return rows.change(connection, _TABLE, is_it, **values)

@@ -166,7 +166,7 @@ def set_port(engine, vip_id, port_id, mac, mtu=None, addresses=None):
         return True
     with engine.begin() as connection:
         # A VIP never changes its cluster.
-        if cluster_repo.touch(connection, row.cluster_id) and rows.update(
+        if cluster_repo.touch(connection, row.cluster_id) and rows.change(
                 connection, _TABLE, _TABLE.c.id == vip_id, **values):
             return True
         connection.rollback()
@@ -181,8 +181,9 @@ def count_active(engine):
         .group_by(_TABLE.c.distributor_id))))
 
 
-@api.retry
-def set_active(engine, cluster_id, distributor_id, version=None, hold=None):
+@api.transaction
+def set_active(connection, cluster_id, distributor_id, version=None,
+               hold=None):
     """Make one of a cluster's distributors the only active one.
 
     :param version: the version of the cluster for which this was decided;
@@ -196,23 +197,22 @@ def set_active(engine, cluster_id, distributor_id, version=None, hold=None):
     conditions = [] if version is None else [_CLUSTER.c.version == version]
     moved = {} if hold is None else {
         'vip_moved_at': types.utcnow(), 'vip_hold': int(hold)}
-    with engine.begin() as connection:
-        if cluster_repo.touch(connection, cluster_id, *conditions, **moved):
-            before = {vip.distributor_id: vip
-                      for vip in _read(connection, is_of_cluster)}
-            connection.execute(
-                sa.update(_TABLE)
-                .where(is_of_cluster, _TABLE.c.active.is_not(None),
-                       _TABLE.c.distributor_id != distributor_id)
-                .values(active=None))
-            if rows.update(
-                    connection, _TABLE, is_of_cluster,
-                    _TABLE.c.active.is_(None),
-                    _TABLE.c.distributor_id == distributor_id, active=True):
-                _tell_move(connection, before, distributor_id)
-                return True
-        connection.rollback()
-        return False
+    if cluster_repo.touch(connection, cluster_id, *conditions, **moved):
+        before = {vip.distributor_id: vip
+                  for vip in _read(connection, is_of_cluster)}
+        connection.execute(
+            sa.update(_TABLE)
+            .where(is_of_cluster, _TABLE.c.active.is_not(None),
+                   _TABLE.c.distributor_id != distributor_id)
+            .values(active=None))
+        if rows.change(
+                connection, _TABLE, is_of_cluster,
+                _TABLE.c.active.is_(None),
+                _TABLE.c.distributor_id == distributor_id, active=True):
+            _tell_move(connection, before, distributor_id)
+            return True
+    connection.rollback()
+    return False
 
 
 def _tell_move(connection, vips, distributor_id):
@@ -279,27 +279,26 @@ def record_error(engine, vip_id, error, version=None):
                        error=error)
 
 
-@api.retry
-def delete(engine, vip_id):
+@api.transaction
+def delete(connection, vip_id):
     """Delete the row of a VIP that its distributor has forgotten.
 
     :returns: False if it is gone.
     """
-    with engine.begin() as connection:
-        row = connection.execute(
-            sa.select(_TABLE.c.cluster_id, _TABLE.c.distributor_id)
-            .where(_TABLE.c.id == vip_id)).first()
-        if row is None or not connection.execute(
-                sa.delete(_TABLE).where(_TABLE.c.id == vip_id)).rowcount:
-            return False
-        member, probe = (models.ClusterMember.__table__,
-                         models.MemberProbe.__table__)
-        # The distributor no longer checks the members of that cluster.
-        probe_repo.delete_of(
-            connection, probe.c.distributor_id == row.distributor_id,
-            probe.c.member_id.in_(
-                connection.execute(
-                    sa.select(member.c.id)
-                    .where(member.c.cluster_id == row.cluster_id))
-                .scalars().all()))
-        return True
+    row = connection.execute(
+        sa.select(_TABLE.c.cluster_id, _TABLE.c.distributor_id)
+        .where(_TABLE.c.id == vip_id)).first()
+    if row is None or not connection.execute(
+            sa.delete(_TABLE).where(_TABLE.c.id == vip_id)).rowcount:
+        return False
+    member, probe = (models.ClusterMember.__table__,
+                     models.MemberProbe.__table__)
+    # The distributor no longer checks the members of that cluster.
+    probe_repo.delete_of(
+        connection, probe.c.distributor_id == row.distributor_id,
+        probe.c.member_id.in_(
+            connection.execute(
+                sa.select(member.c.id)
+                .where(member.c.cluster_id == row.cluster_id))
+            .scalars().all()))
+    return True

@@ -20,7 +20,7 @@ from octavia_hmsync.db import types
 
 _TABLE = models.DistributorInstance.__table__
 _CLAIMS = claims.Claims(_TABLE, _TABLE.c.id, _TABLE.c.claimed_by)
-claim, renew, release = _CLAIMS.claim, _CLAIMS.renew, _CLAIMS.release
+claim, renew, release = _CLAIMS.claim, _CLAIMS.hold, _CLAIMS.release
 _DISTRIBUTOR = models.Distributor.__table__
 
 BUILDING = 'BUILDING'
@@ -82,28 +82,26 @@ def get_ready(engine):
         .where(_TABLE.c.state == READY))))
 
 
-@api.retry
-def reserve(engine, instance_id, known, owner, expiry):
+@api.transaction
+def reserve(connection, instance_id, known, owner, expiry):
     """Add the claimed row of an instance to be booted.
 
     :param instance_id: a new id, of this call alone.
     :param known: ids of all instances when this was decided.
     :returns: False if the instances are others by now.
     """
-    with engine.begin() as connection:
-        turn.take(connection, TURN)
-        there = set(connection.execute(sa.select(_TABLE.c.id)).scalars())
-        if there != set(known):
-            connection.rollback()
-            # A first try may have added it, and the answer was lost.
-            return instance_id in there
-        connection.execute(sa.insert(_TABLE).values(
-            id=instance_id, state=BUILDING, created_at=types.utcnow(),
-            **_CLAIMS.make(owner, expiry)))
-        return True
+    turn.take(connection, TURN)
+    there = set(connection.execute(sa.select(_TABLE.c.id)).scalars())
+    if there != set(known):
+        connection.rollback()
+        # A first try may have added it, and the answer was lost.
+        return instance_id in there
+    connection.execute(sa.insert(_TABLE).values(
+        id=instance_id, state=BUILDING, created_at=types.utcnow(),
+        **_CLAIMS.make(owner, expiry)))
+    return True
 
 
-@api.retry
 def record(engine, instance_id, owner, expiry, is_booted=False, **values):
     """Renew a claim, and record columns.
 
@@ -113,8 +111,7 @@ def record(engine, instance_id, owner, expiry, is_booted=False, **values):
     """
     if is_booted:
         values['booted_at'] = types.utcnow()
-    with engine.begin() as connection:
-        return _CLAIMS.hold(connection, instance_id, owner, expiry, **values)
+    return _CLAIMS.hold(engine, instance_id, owner, expiry, **values)
 
 
 def order(engine, instance_id, reason):
@@ -127,21 +124,20 @@ def order(engine, instance_id, reason):
                        reason=reason)
 
 
-@api.retry
-def leave(engine, instance_id, reason, known):
+@api.transaction
+def leave(connection, instance_id, reason, known):
     """Set a READY instance to LEAVING: clusters leave it before its deletion.
 
     :param known: ids of the READY instances when this was decided.
     :returns: False if it, or one of the others, is no longer READY.
     """
-    with engine.begin() as connection:
-        # If two leave at once, the second call sees the first.
-        turn.take(connection, TURN)
-        return set(known) <= set(connection.execute(
-            sa.select(_TABLE.c.id).where(_TABLE.c.state == READY)).scalars()
-        ) and rows.update(
-            connection, _TABLE, _TABLE.c.id == instance_id,
-            _TABLE.c.state == READY, state=LEAVING, reason=reason)
+    # If two leave at once, the second call sees the first.
+    turn.take(connection, TURN)
+    return set(known) <= set(connection.execute(
+        sa.select(_TABLE.c.id).where(_TABLE.c.state == READY)).scalars()
+    ) and rows.change(
+        connection, _TABLE, _TABLE.c.id == instance_id,
+        _TABLE.c.state == READY, state=LEAVING, reason=reason)
 
 
 def forget(engine, instance_id, owner):
@@ -150,6 +146,6 @@ def forget(engine, instance_id, owner):
     :returns: False if another owner has claimed it, it is gone, or its
               distributor still has a row.
     """
-    return _CLAIMS.forget(
+    return _CLAIMS.delete(
         engine, instance_id, owner, ~sa.exists().where(
             _DISTRIBUTOR.c.name == _TABLE.c.compute_id))

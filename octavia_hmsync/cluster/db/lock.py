@@ -47,7 +47,7 @@ def _is_replaced(cluster_id):
 
 
 def _enter(connection, cluster_id, status, **values):
-    return rows.update(
+    return rows.change(
         connection, _CLUSTER, _CLUSTER.c.id == cluster_id,
         # A deletion of the cluster waits for the claim.
         _CLUSTER.c.provisioning_status != compat.PENDING_DELETE,
@@ -56,13 +56,13 @@ def _enter(connection, cluster_id, status, **values):
 
 def _leave(connection, cluster_id, status, *before):
     """Set the status of a load balancer that had one of these."""
-    rows.update(connection, _LB, _is_of(cluster_id),
+    rows.change(connection, _LB, _is_of(cluster_id),
                 _LB.c.provisioning_status.in_(before),
                 provisioning_status=status, updated_at=types.utcnow())
 
 
-@api.retry
-def lock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
+@api.transaction
+def lock(connection, cluster_id, owner, expiry, status=compat.ACTIVE):
     """Lock the load balancer of a cluster.
 
     :param status: the status that the load balancer must have, ACTIVE or
@@ -70,24 +70,23 @@ def lock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
     :returns: False if the load balancer has another status or is gone.
     :raises Lost: if another owner has claimed the cluster.
     """
-    with engine.begin() as connection:
-        claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
-        is_locked = _enter(
-            connection, cluster_id, compat.PENDING_UPDATE) and rows.update(
-            connection, _LB, _is_of(cluster_id), sa.or_(
-                _LB.c.provisioning_status == status,
-                sa.and_(status == compat.ACTIVE,
-                        _LB.c.provisioning_status == compat.PENDING_UPDATE,
-                        _is_failing_over(cluster_id))),
-            provisioning_status=compat.PENDING_UPDATE,
-            updated_at=types.utcnow())
-        if not is_locked:
-            connection.rollback()
-        return is_locked
+    claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
+    is_locked = _enter(
+        connection, cluster_id, compat.PENDING_UPDATE) and rows.change(
+        connection, _LB, _is_of(cluster_id), sa.or_(
+            _LB.c.provisioning_status == status,
+            sa.and_(status == compat.ACTIVE,
+                    _LB.c.provisioning_status == compat.PENDING_UPDATE,
+                    _is_failing_over(cluster_id))),
+        provisioning_status=compat.PENDING_UPDATE,
+        updated_at=types.utcnow())
+    if not is_locked:
+        connection.rollback()
+    return is_locked
 
 
-@api.retry
-def unlock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
+@api.transaction
+def unlock(connection, cluster_id, owner, expiry, status=compat.ACTIVE):
     """Unlock the load balancer of a cluster.
 
     A load balancer that is not locked, or is to be deleted, stays as it is.
@@ -96,41 +95,39 @@ def unlock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
     :param status: of both afterwards, ACTIVE or ERROR.
     :raises Lost: if another owner has claimed the cluster.
     """
-    with engine.begin() as connection:
-        claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
-        before = connection.execute(
-            sa.select(_CLUSTER.c.provisioning_status)
-            .where(_CLUSTER.c.id == cluster_id)).scalar()
-        if status == compat.ACTIVE and connection.execute(
-                sa.select(_MEMBER.c.id).where(
-                    _is_replaced(cluster_id), _is_failing_over(cluster_id))
-                .limit(1)).first():
-            _enter(connection, cluster_id, status)
-            return
-        _enter(connection, cluster_id, status, is_failing_over=False)
-        _leave(connection, cluster_id, status, compat.PENDING_CREATE,
-               compat.PENDING_UPDATE)
-        if (before, status) == (compat.PENDING_CREATE, compat.ACTIVE):
-            news_repo.add_of_cluster(connection, news_repo.CREATED,
-                                     cluster_id)
+    claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
+    before = connection.execute(
+        sa.select(_CLUSTER.c.provisioning_status)
+        .where(_CLUSTER.c.id == cluster_id)).scalar()
+    if status == compat.ACTIVE and connection.execute(
+            sa.select(_MEMBER.c.id).where(
+                _is_replaced(cluster_id), _is_failing_over(cluster_id))
+            .limit(1)).first():
+        _enter(connection, cluster_id, status)
+        return
+    _enter(connection, cluster_id, status, is_failing_over=False)
+    _leave(connection, cluster_id, status, compat.PENDING_CREATE,
+           compat.PENDING_UPDATE)
+    if (before, status) == (compat.PENDING_CREATE, compat.ACTIVE):
+        news_repo.add_of_cluster(connection, news_repo.CREATED,
+                                 cluster_id)
 
 
-@api.retry
-def fail_deletion(engine, cluster_id, owner, expiry):
+@api.transaction
+def fail_deletion(connection, cluster_id, owner, expiry):
     """Set a load balancer that could not be deleted to ERROR.
 
     :raises Lost: if another owner has claimed the cluster.
     """
-    with engine.begin() as connection:
-        claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
-        rows.update(connection, _CLUSTER, _CLUSTER.c.id == cluster_id,
-                    provisioning_status=compat.ERROR,
-                    updated_at=types.utcnow())
-        _leave(connection, cluster_id, compat.ERROR, compat.PENDING_DELETE)
+    claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
+    rows.change(connection, _CLUSTER, _CLUSTER.c.id == cluster_id,
+                provisioning_status=compat.ERROR,
+                updated_at=types.utcnow())
+    _leave(connection, cluster_id, compat.ERROR, compat.PENDING_DELETE)
 
 
-@api.retry
-def begin_failover(engine, cluster_id, amphora_id):
+@api.transaction
+def begin_failover(connection, cluster_id, amphora_id):
     """Order what octavia-api has locked the load balancer for.
 
     The member is replaced by the claim owner, and the load balancer stays
@@ -139,28 +136,27 @@ def begin_failover(engine, cluster_id, amphora_id):
 
     :returns: whether the load balancer stays locked.
     """
-    with engine.begin() as connection:
-        cluster_repo.mark(connection, cluster_id)
-        connection.execute(
-            sa.update(_MEMBER)
-            .where(_MEMBER.c.cluster_id == cluster_id,
-                   _MEMBER.c.amphora_id == amphora_id)
-            .values(ordered=member_repo.REPLACE))
-        is_replaced = connection.execute(
-            sa.select(_MEMBER.c.id).where(
-                _is_replaced(cluster_id),
-                _MEMBER.c.amphora_id == amphora_id)).first() is not None
-        if is_replaced:
-            rows.update(connection, _CLUSTER, _CLUSTER.c.id == cluster_id,
-                        is_failing_over=True)
-        else:
-            _leave(connection, cluster_id, compat.ACTIVE,
-                   compat.PENDING_UPDATE)
-        return is_replaced
+    cluster_repo.mark(connection, cluster_id)
+    connection.execute(
+        sa.update(_MEMBER)
+        .where(_MEMBER.c.cluster_id == cluster_id,
+               _MEMBER.c.amphora_id == amphora_id)
+        .values(ordered=member_repo.REPLACE))
+    is_replaced = connection.execute(
+        sa.select(_MEMBER.c.id).where(
+            _is_replaced(cluster_id),
+            _MEMBER.c.amphora_id == amphora_id)).first() is not None
+    if is_replaced:
+        rows.change(connection, _CLUSTER, _CLUSTER.c.id == cluster_id,
+                    is_failing_over=True)
+    else:
+        _leave(connection, cluster_id, compat.ACTIVE,
+               compat.PENDING_UPDATE)
+    return is_replaced
 
 
-@api.retry
-def fail_failover(engine, cluster_id, owner, expiry):
+@api.transaction
+def fail_failover(connection, cluster_id, owner, expiry):
     """Set a load balancer whose member could not be replaced to ERROR.
 
     So its client learns it. The order stays, and ends the ERROR when it is
@@ -168,23 +164,21 @@ def fail_failover(engine, cluster_id, owner, expiry):
 
     :raises Lost: if another owner has claimed the cluster.
     """
-    with engine.begin() as connection:
-        claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
-        if rows.update(connection, _CLUSTER, _CLUSTER.c.id == cluster_id,
-                       _CLUSTER.c.is_failing_over, is_failing_over=False):
-            _leave(connection, cluster_id, compat.ERROR,
-                   compat.PENDING_UPDATE)
+    claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
+    if rows.change(connection, _CLUSTER, _CLUSTER.c.id == cluster_id,
+                   _CLUSTER.c.is_failing_over, is_failing_over=False):
+        _leave(connection, cluster_id, compat.ERROR,
+               compat.PENDING_UPDATE)
 
 
-@api.retry
-def fail(engine, cluster_id, owner, expiry):
+@api.transaction
+def fail(connection, cluster_id, owner, expiry):
     """Set a load balancer that is ACTIVE, and cannot be mended, to ERROR.
 
     :raises Lost: if another owner has claimed the cluster.
     """
-    with engine.begin() as connection:
-        claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
-        _leave(connection, cluster_id, compat.ERROR, compat.ACTIVE)
+    claim_repo.CLAIMS.require(connection, cluster_id, owner, expiry)
+    _leave(connection, cluster_id, compat.ERROR, compat.ACTIVE)
 
 
 def get_status(engine, cluster_id):

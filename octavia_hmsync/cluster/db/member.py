@@ -219,7 +219,7 @@ def _update(connection, member_id, *conditions, **values):
     if 'state' in values:
         # Distributors have to be told first.
         values.setdefault('drained_at', None)
-    return rows.update(connection, _TABLE, _TABLE.c.id == member_id,
+    return rows.change(connection, _TABLE, _TABLE.c.id == member_id,
                        *conditions, updated_at=types.utcnow(), **values)
 
 
@@ -298,8 +298,8 @@ def record(engine, member_id, **details):
     return rows.change(engine, _TABLE, _TABLE.c.id == member_id, **details)
 
 
-@api.retry
-def raise_idle_timeout(engine, cluster_id, seconds):
+@api.transaction
+def raise_idle_timeout(connection, cluster_id, seconds):
     """Raise the seconds for which connections of members may be silent.
 
     A lower value changes nothing: a haproxy from before a reload keeps its
@@ -307,12 +307,11 @@ def raise_idle_timeout(engine, cluster_id, seconds):
     """
     is_less = sa.and_(_TABLE.c.cluster_id == cluster_id,
                       _TABLE.c.idle_timeout < seconds)
-    with engine.begin() as connection:
-        # Distributors get it, too.
-        if cluster_repo.touch(connection, cluster_id,
-                              sa.exists().where(is_less)):
-            connection.execute(sa.update(_TABLE).where(is_less)
-                               .values(idle_timeout=seconds))
+    # Distributors get it, too.
+    if cluster_repo.touch(connection, cluster_id,
+                          sa.exists().where(is_less)):
+        connection.execute(sa.update(_TABLE).where(is_less)
+                           .values(idle_timeout=seconds))
 
 
 def record_config(engine, member, digest, **details):
@@ -343,8 +342,8 @@ def join_group(engine, member_id, digest):
                    config_digest=digest, error=None)
 
 
-@api.retry
-def set_health(engine, member_id, health, error=None):
+@api.transaction
+def set_health(connection, member_id, health, error=None):
     """Record how the manager of its cluster judges a member.
 
     Distributors and health managers record probes with member_probe.record().
@@ -357,18 +356,17 @@ def set_health(engine, member_id, health, error=None):
     values = {'health': health}
     if error is not None or health == HEALTHY:
         values['error'] = error
-    with engine.begin() as connection:
-        is_set = rows.update(
-            connection, _TABLE, _TABLE.c.id == member_id,
-            sa.or_(_TABLE.c.health.is_(None), _TABLE.c.health != health),
-            **values)
-        if is_set and health == DEAD:
-            found, = _read(connection, _TABLE.c.id == member_id)
-            news_repo.add_of_cluster(
-                connection, news_repo.MEMBER_DEAD, found.cluster_id,
-                member_id=member_id, amphora_id=found.amphora_id,
-                slot=found.slot, reason=found.error)
-        return is_set
+    is_set = rows.change(
+        connection, _TABLE, _TABLE.c.id == member_id,
+        sa.or_(_TABLE.c.health.is_(None), _TABLE.c.health != health),
+        **values)
+    if is_set and health == DEAD:
+        found, = _read(connection, _TABLE.c.id == member_id)
+        news_repo.add_of_cluster(
+            connection, news_repo.MEMBER_DEAD, found.cluster_id,
+            member_id=member_id, amphora_id=found.amphora_id,
+            slot=found.slot, reason=found.error)
+    return is_set
 
 
 @api.retry
@@ -383,7 +381,7 @@ def set_order(engine, member_id, order):
     cluster_id = _cluster_of(engine, member_id)
     with engine.begin() as connection:
         cluster_repo.mark(connection, cluster_id)
-        return rows.update(connection, _TABLE, _TABLE.c.id == member_id, other,
+        return rows.change(connection, _TABLE, _TABLE.c.id == member_id, other,
                            ordered=order)
 
 
@@ -413,24 +411,23 @@ def unassign_amphora(engine, member_id, amphora_id):
         updated_at=types.utcnow())
 
 
-@api.retry
-def choose_zone(engine, cluster_id, member_id, choose):
+@api.transaction
+def choose_zone(connection, cluster_id, member_id, choose):
     """Choose in which compute zone to build a member, and record it.
 
     :param choose: called with the other Members of the cluster, returns the
                    zone.
     :returns: the zone; None if the member is gone, or has an amphora.
     """
-    with engine.begin() as connection:
-        # A turn: no other process may choose for the cluster meanwhile. Not
-        # touch(): distributors do not need to know, so the version stays.
-        turn.take(connection, f'zone of {cluster_id}')
-        zone = choose([member for member in _read(
-            connection, _TABLE.c.cluster_id == cluster_id)
-            if member.id != member_id])
-        return zone if _update(connection, member_id,
-                               _TABLE.c.amphora_id.is_(None),
-                               zone=zone) else None
+    # A turn: no other process may choose for the cluster meanwhile. Not
+    # touch(): distributors do not need to know, so the version stays.
+    turn.take(connection, f'zone of {cluster_id}')
+    zone = choose([member for member in _read(
+        connection, _TABLE.c.cluster_id == cluster_id)
+        if member.id != member_id])
+    return zone if _update(connection, member_id,
+                           _TABLE.c.amphora_id.is_(None),
+                           zone=zone) else None
 
 
 @api.retry

@@ -170,7 +170,7 @@ class Updater:
         if plans is not None:
             digest = plans.digest()
             # OVN distributes by port, also at ports that are not probed.
-            cluster_repo.notice(self._engine, cluster.id)
+            cluster_repo.mark(self._engine, cluster.id)
             for member in told:
                 if member.id not in failures:
                     self._record(member, digest)

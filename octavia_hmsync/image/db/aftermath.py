@@ -112,20 +112,19 @@ def _get_age(now, at):
     return None if at is None else (now - at).total_seconds()
 
 
-@api.retry
-def set_failed(engine, replacement_id, reason):
+@api.transaction
+def set_failed(connection, replacement_id, reason):
     """Record that a DONE replacement has failed; False if it is not DONE."""
     conditions = (_TABLE.c.id == replacement_id,
                   _TABLE.c.state == replace_repo.DONE)
-    with engine.begin() as connection:
-        rollout_repo.touch(connection, sa.select(_TABLE.c.rollout_id).where(
-            *conditions).scalar_subquery())
-        is_changed = rows.update(connection, _TABLE, *conditions,
-                                 state=replace_repo.FAILED, reason=reason)
-        if is_changed:
-            news_repo.add_replacements(connection,
-                                       _TABLE.c.id == replacement_id)
-        return is_changed
+    rollout_repo.touch(connection, sa.select(_TABLE.c.rollout_id).where(
+        *conditions).scalar_subquery())
+    is_changed = rows.change(connection, _TABLE, *conditions,
+                             state=replace_repo.FAILED, reason=reason)
+    if is_changed:
+        news_repo.add_replacements(connection,
+                                   _TABLE.c.id == replacement_id)
+    return is_changed
 
 
 def count_skipped(engine, replacement: replace_repo.Replacement):

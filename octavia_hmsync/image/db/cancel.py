@@ -18,32 +18,30 @@ from octavia_hmsync.image.db import rollout as rollout_repo
 _TABLE = models.ImageReplacement.__table__
 
 
-@api.retry
-def cancel(engine, replacement_id, reason):
+@api.transaction
+def cancel(connection, replacement_id, reason):
     """Cancel it: CANCELLED, RUNNING (its owner goes back), None (ended)."""
-    with engine.begin() as connection:
-        if rows.update(connection, _TABLE, _TABLE.c.id == replacement_id,
-                       _TABLE.c.state == replace_repo.WAITING,
-                       state=replace_repo.CANCELLED, reason=reason,
-                       active_key=None, finished_at=types.utcnow()):
-            return replace_repo.CANCELLED
-        return (replace_repo.RUNNING if _request(
-            connection, reason, _TABLE.c.id == replacement_id) else None)
+    if rows.change(connection, _TABLE, _TABLE.c.id == replacement_id,
+                   _TABLE.c.state == replace_repo.WAITING,
+                   state=replace_repo.CANCELLED, reason=reason,
+                   active_key=None, finished_at=types.utcnow()):
+        return replace_repo.CANCELLED
+    return (replace_repo.RUNNING if _request(
+        connection, reason, _TABLE.c.id == replacement_id) else None)
 
 
-@api.retry
-def cancel_rollout(engine, rollout_id, old, reason):
+@api.transaction
+def cancel_rollout(connection, rollout_id, old, reason):
     """Cancel a rollout and its running replacements.
 
     :returns: number of replacements that were asked to go back; None if the
               rollout has another state.
     """
-    with engine.begin() as connection:
-        if not rollout_repo.change(connection, rollout_id, old,
-                                   rollout_repo.CANCELLED, reason):
-            return None
-        return _request(connection, reason or 'its rollout was cancelled',
-                        _TABLE.c.rollout_id == rollout_id)
+    if not rollout_repo.change_state(connection, rollout_id, old,
+                                     rollout_repo.CANCELLED, reason):
+        return None
+    return _request(connection, reason or 'its rollout was cancelled',
+                    _TABLE.c.rollout_id == rollout_id)
 
 
 def _request(connection, reason, *conditions):

@@ -22,7 +22,7 @@ from octavia_hmsync.sync.db import amphora_view as view_repo
 _TABLE = models.ImageReplacement.__table__
 CLAIMS = claims.Claims(_TABLE, _TABLE.c.id, _TABLE.c.claim_owner,
                        _TABLE.c.state == replace_repo.RUNNING)
-renew, release = CLAIMS.renew, CLAIMS.release
+renew, release = CLAIMS.hold, CLAIMS.release
 
 
 @api.retry
@@ -90,28 +90,26 @@ def claim(engine, owner, limit, expiry):
     return _claim(engine, ids, owner, expiry) if ids else []
 
 
-@api.retry
-def _claim(engine, ids, owner, expiry):
+@api.transaction
+def _claim(connection, ids, owner, expiry):
     # One transaction: another connection may lead to another node of Galera.
-    with engine.begin() as connection:
-        claimed = connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id.in_(ids), _may_be_claimed())
-            .values(state=replace_repo.RUNNING, attempts=_TABLE.c.attempts + 1,
-                    started_at=sa.func.coalesce(_TABLE.c.started_at,
-                                                types.utcnow()),
-                    **CLAIMS.make(owner, expiry))).rowcount
-        if not claimed:
-            return []
-        news_repo.add_replacements(
-            connection, _TABLE.c.claim_owner == owner, _TABLE.c.attempts == 1,
-            is_start=True)
-        return replace_repo.read(
-            connection, replace_repo.select(_TABLE.c.claim_owner == owner)
-            .order_by(_TABLE.c.created_at, _TABLE.c.id))
+    claimed = connection.execute(
+        sa.update(_TABLE)
+        .where(_TABLE.c.id.in_(ids), _may_be_claimed())
+        .values(state=replace_repo.RUNNING, attempts=_TABLE.c.attempts + 1,
+                started_at=sa.func.coalesce(_TABLE.c.started_at,
+                                            types.utcnow()),
+                **CLAIMS.make(owner, expiry))).rowcount
+    if not claimed:
+        return []
+    news_repo.add_replacements(
+        connection, _TABLE.c.claim_owner == owner, _TABLE.c.attempts == 1,
+        is_start=True)
+    return replace_repo.read(
+        connection, replace_repo.select(_TABLE.c.claim_owner == owner)
+        .order_by(_TABLE.c.created_at, _TABLE.c.id))
 
 
-@api.retry
 def set_phase(engine, replacement_id, owner, expiry, phase, **values):
     """Record the phase that begins, and renew the claim.
 
@@ -119,13 +117,12 @@ def set_phase(engine, replacement_id, owner, expiry, phase, **values):
                    reason if it takes its time.
     :returns: False if another owner has claimed it.
     """
-    with engine.begin() as connection:
-        return CLAIMS.hold(connection, replacement_id, owner, expiry,
-                           phase=phase, **values)
+    return CLAIMS.hold(engine, replacement_id, owner, expiry,
+                       phase=phase, **values)
 
 
-@api.retry
-def finish(engine, replacement_id, owner, state, reason=None, wait=None):
+@api.transaction
+def finish(connection, replacement_id, owner, state, reason=None, wait=None):
     """Record how a replacement ended.
 
     :param state: DONE, FAILED, REFUSED, SKIPPED or CANCELLED.
@@ -133,17 +130,16 @@ def finish(engine, replacement_id, owner, state, reason=None, wait=None):
                  balancer may begin.
     :returns: False if another owner has claimed it.
     """
-    with engine.begin() as connection:
-        rollout_repo.touch(connection, sa.select(_TABLE.c.rollout_id).where(
-            CLAIMS.is_of(replacement_id, owner)).scalar_subquery())
-        view_repo.delete_of(connection, connection.execute(
-            sa.select(_TABLE.c.load_balancer_id).where(
-                CLAIMS.is_of(replacement_id, owner))).scalars().all())
-        is_ended = CLAIMS.change(
-            connection, replacement_id, owner, state=state, reason=reason,
-            active_key=None, finished_at=types.utcnow(), **CLAIMS.none,
-            not_before=None if wait is None else types.utcnow_plus(wait))
-        if is_ended:
-            news_repo.add_replacements(connection,
-                                       _TABLE.c.id == replacement_id)
-        return is_ended
+    rollout_repo.touch(connection, sa.select(_TABLE.c.rollout_id).where(
+        CLAIMS.is_of(replacement_id, owner)).scalar_subquery())
+    view_repo.delete_of(connection, connection.execute(
+        sa.select(_TABLE.c.load_balancer_id).where(
+            CLAIMS.is_of(replacement_id, owner))).scalars().all())
+    is_ended = CLAIMS.change(
+        connection, replacement_id, owner, state=state, reason=reason,
+        active_key=None, finished_at=types.utcnow(), **CLAIMS.none,
+        not_before=None if wait is None else types.utcnow_plus(wait))
+    if is_ended:
+        news_repo.add_replacements(connection,
+                                   _TABLE.c.id == replacement_id)
+    return is_ended

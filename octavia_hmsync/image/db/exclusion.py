@@ -105,7 +105,7 @@ def add(engine, exclusion_id, kind, value, reason, seconds=None, name=None):
             # Invalidate decisions that may have chosen it.
             rollout_repo.touch(connection)
             connection.execute(sa.delete(_TABLE).where(sa.not_(_lasts())))
-            if not rows.update(connection, _TABLE, _TABLE.c.kind == kind,
+            if not rows.change(connection, _TABLE, _TABLE.c.kind == kind,
                                _TABLE.c.value == value, **values):
                 connection.execute(sa.insert(_TABLE).values(
                     id=exclusion_id, kind=kind, value=value, **values))

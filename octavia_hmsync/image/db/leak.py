@@ -174,7 +174,7 @@ def begin_delete(engine, amphora):
         unchanged = (_AMPHORA.c.updated_at.is_(None)
                      if amphora.updated_at is None else
                      _AMPHORA.c.updated_at == amphora.updated_at)
-        if rows.update(connection, _AMPHORA, _AMPHORA.c.id == amphora.id,
+        if rows.change(connection, _AMPHORA, _AMPHORA.c.id == amphora.id,
                        unchanged, _AMPHORA.c.status == amphora.status,
                        status=compat.PENDING_DELETE,
                        updated_at=types.utcnow()):
@@ -189,12 +189,11 @@ def begin_delete(engine, amphora):
         return False
 
 
-@api.retry
-def end_delete(engine, amphora_id):
+@api.transaction
+def end_delete(connection, amphora_id):
     """Set an amphora to DELETED, after begin_delete()."""
-    with engine.begin() as connection:
-        rows.update(connection, _AMPHORA, _AMPHORA.c.id == amphora_id,
-                    _AMPHORA.c.status == compat.PENDING_DELETE,
-                    status=compat.DELETED, updated_at=types.utcnow())
-        connection.execute(sa.delete(_HEALTH).where(
-            _HEALTH.c.amphora_id == amphora_id))
+    rows.change(connection, _AMPHORA, _AMPHORA.c.id == amphora_id,
+                _AMPHORA.c.status == compat.PENDING_DELETE,
+                status=compat.DELETED, updated_at=types.utcnow())
+    connection.execute(sa.delete(_HEALTH).where(
+        _HEALTH.c.amphora_id == amphora_id))

@@ -16,31 +16,29 @@ from octavia_hmsync.image.db import claim as claims_repo
 _LB = compat.LOAD_BALANCER
 
 
-@api.retry
-def lock(engine, replacement, owner, expiry, phase, old_amphora_id):
+@api.transaction
+def lock(connection, replacement, owner, expiry, phase, old_amphora_id):
     """Lock a load balancer, or return False if not ACTIVE, or raise Lost."""
-    with engine.begin() as connection:
-        claims_repo.CLAIMS.require(
-            connection, replacement.id, owner, expiry, phase=phase,
-            old_amphora_id=old_amphora_id, new_amphora_id=None)
-        is_locked = rows.update(
-            connection, _LB, _LB.c.id == replacement.load_balancer_id,
-            _LB.c.provisioning_status == compat.ACTIVE,
-            provisioning_status=compat.PENDING_UPDATE,
-            # "image restore" uses this time.
-            updated_at=types.utcnow())
-        if not is_locked:
-            connection.rollback()
-        return is_locked
+    claims_repo.CLAIMS.require(
+        connection, replacement.id, owner, expiry, phase=phase,
+        old_amphora_id=old_amphora_id, new_amphora_id=None)
+    is_locked = rows.change(
+        connection, _LB, _LB.c.id == replacement.load_balancer_id,
+        _LB.c.provisioning_status == compat.ACTIVE,
+        provisioning_status=compat.PENDING_UPDATE,
+        # "image restore" uses this time.
+        updated_at=types.utcnow())
+    if not is_locked:
+        connection.rollback()
+    return is_locked
 
 
-@api.retry
-def unlock(engine, replacement, owner, expiry, phase):
+@api.transaction
+def unlock(connection, replacement, owner, expiry, phase):
     """Unlock a load balancer and begin a phase, or raise Lost."""
-    with engine.begin() as connection:
-        claims_repo.CLAIMS.require(connection, replacement.id, owner, expiry,
-                                   phase=phase)
-        rows.update(connection, _LB, _LB.c.id == replacement.load_balancer_id,
-                    _LB.c.provisioning_status == compat.PENDING_UPDATE,
-                    provisioning_status=compat.ACTIVE,
-                    updated_at=types.utcnow())
+    claims_repo.CLAIMS.require(connection, replacement.id, owner, expiry,
+                               phase=phase)
+    rows.change(connection, _LB, _LB.c.id == replacement.load_balancer_id,
+                _LB.c.provisioning_status == compat.PENDING_UPDATE,
+                provisioning_status=compat.ACTIVE,
+                updated_at=types.utcnow())

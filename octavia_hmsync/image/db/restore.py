@@ -212,7 +212,7 @@ def _restore(connection, snapshot, amphora_statuses, detached, statuses):
                        _AMPHORA.c.status == amphora.status,
                        status=status, **values):
             return False
-        if status == compat.AMPHORA_ALLOCATED and not rows.update(
+        if status == compat.AMPHORA_ALLOCATED and not rows.change(
                 connection, _HEALTH, _HEALTH.c.amphora_id == amphora.id,
                 busy=False):
             return False
@@ -230,7 +230,7 @@ def change_objects(connection, statuses):
     """Change {Object: status}; False if one has another status by now."""
     for found, status in statuses.items():
         table = _TABLES[found.kind]
-        if not rows.update(connection, table, table.c.id == found.id,
+        if not rows.change(connection, table, table.c.id == found.id,
                            table.c.provisioning_status == found.status,
                            provisioning_status=status):
             return False
@@ -241,5 +241,5 @@ def _update(connection, table, row_id, updated_at, *conditions, **values):
     """Change a row of Octavia's; False if it has changed since it was read."""
     unchanged = (table.c.updated_at.is_(None) if updated_at is None else
                  table.c.updated_at == updated_at)
-    return rows.update(connection, table, table.c.id == row_id, unchanged,
+    return rows.change(connection, table, table.c.id == row_id, unchanged,
                        *conditions, updated_at=types.utcnow(), **values)

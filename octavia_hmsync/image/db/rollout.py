@@ -134,31 +134,24 @@ def add(engine, rollout_id, settings, reason='', undo_of=None):
         return False
 
 
-@api.retry
-def change_state(engine, rollout_id, old, new, reason=''):
+@api.transaction
+def change_state(connection, rollout_id, old, new, reason=''):
     """Change one of the old states to new; False if it has another."""
-    with engine.begin() as connection:
-        return change(connection, rollout_id, old, new, reason)
-
-
-def change(connection, rollout_id, old, new, reason=''):
-    """Change the state of a rollout, as part of a transaction."""
     return _change(connection, rollout_id, new, reason,
                    _TABLE.c.state.in_(old))
 
 
-@api.retry
-def end(engine, rollout_id, version, state, reason):
+@api.transaction
+def end(connection, rollout_id, version, state, reason):
     """End a RUNNING rollout, DONE or HALTED; False if it has changed."""
-    with engine.begin() as connection:
-        return _change(connection, rollout_id, state, reason,
-                       _TABLE.c.state == RUNNING,
-                       _TABLE.c.version == version)
+    return _change(connection, rollout_id, state, reason,
+                   _TABLE.c.state == RUNNING,
+                   _TABLE.c.version == version)
 
 
 def _change(connection, rollout_id, state, reason, *conditions):
     is_active = state in ACTIVE_STATES
-    is_changed = rows.update(
+    is_changed = rows.change(
         connection, _TABLE, _TABLE.c.id == rollout_id, *conditions,
         state=state, reason=reason, updated_at=types.utcnow(),
         version=_TABLE.c.version + 1,
@@ -178,7 +171,7 @@ def take(connection, rollout_id, version):
 
     :returns: False if something has changed since, or it is not RUNNING.
     """
-    return rows.update(connection, _TABLE, _TABLE.c.id == rollout_id,
+    return rows.change(connection, _TABLE, _TABLE.c.id == rollout_id,
                        _TABLE.c.version == version, _TABLE.c.state == RUNNING,
                        version=_TABLE.c.version + 1)
 
@@ -192,7 +185,7 @@ def touch(connection, rollout_id=None):
     """
     which = (_TABLE.c.active_key == _ACTIVE_KEY if rollout_id is None
              else _TABLE.c.id == rollout_id)
-    rows.update(connection, _TABLE, which, version=_TABLE.c.version + 1)
+    rows.change(connection, _TABLE, which, version=_TABLE.c.version + 1)
 
 
 @api.retry

@@ -10,7 +10,6 @@ import dataclasses
 
 import sqlalchemy as sa
 
-from octavia_hmsync.db import api
 from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
 from octavia_hmsync.db import rows
@@ -19,8 +18,8 @@ from octavia_hmsync.db import types
 _TABLE = models.Network.__table__
 _CLAIMS = claims.Claims(_TABLE, _TABLE.c.name, _TABLE.c.claim_owner,
                         made=_TABLE.c.network_id)
-claim, renew = _CLAIMS.claim, _CLAIMS.renew
-release, forget = _CLAIMS.release, _CLAIMS.forget
+claim, renew = _CLAIMS.claim, _CLAIMS.hold
+release, forget = _CLAIMS.release, _CLAIMS.delete
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,20 +52,17 @@ def get_owner(engine, name):
     return row and row.claim_owner
 
 
-@api.retry
 def claim_unreconciled(engine, name, owner, seconds, interval):
     """Claim a network without a look for interval; it counts from now."""
-    with engine.begin() as connection:
-        return _CLAIMS.take(
-            connection, name, owner, seconds, conditions=(
-                _TABLE.c.network_id.is_not(None),
-                sa.or_(_TABLE.c.reconciled_at.is_(None),
-                       _TABLE.c.reconciled_at <=
-                       types.utcnow_plus(-interval))),
-            reconciled_at=types.utcnow())
+    return _CLAIMS.take(
+        engine, name, owner, seconds, conditions=(
+            _TABLE.c.network_id.is_not(None),
+            sa.or_(_TABLE.c.reconciled_at.is_(None),
+                   _TABLE.c.reconciled_at <=
+                   types.utcnow_plus(-interval))),
+        reconciled_at=types.utcnow())
 
 
-@api.retry
 def record(engine, name, owner, ids, repairs=None):
     """Record the Ids of a network.
 
@@ -77,6 +73,5 @@ def record(engine, name, owner, ids, repairs=None):
     values = dataclasses.asdict(ids)
     if repairs is not None:
         values['repairs'] = repairs
-    with engine.begin() as connection:
-        return _CLAIMS.change(connection, name, owner,
-                              ensured_at=types.utcnow(), **values)
+    return _CLAIMS.change(engine, name, owner,
+                          ensured_at=types.utcnow(), **values)

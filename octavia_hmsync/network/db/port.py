@@ -11,7 +11,6 @@ import dataclasses
 import sqlalchemy as sa
 
 from octavia_hmsync import addresses as addr
-from octavia_hmsync.db import api
 from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
 from octavia_hmsync.db import rows
@@ -20,8 +19,8 @@ from octavia_hmsync.db import types
 _TABLE = models.Port.__table__
 _CLAIMS = claims.Claims(_TABLE, _TABLE.c.host, _TABLE.c.claim_owner,
                         made=_TABLE.c.port_id)
-claim, renew = _CLAIMS.claim, _CLAIMS.renew
-release, forget = _CLAIMS.release, _CLAIMS.forget
+claim, renew = _CLAIMS.claim, _CLAIMS.hold
+release, forget = _CLAIMS.release, _CLAIMS.delete
 _HEALTH_MANAGER = models.HealthManager.__table__
 
 
@@ -70,15 +69,13 @@ def get(engine, host):
     return row and _to_port(row)
 
 
-@api.retry
 def record(engine, owner, host, port_id, mac, ip_addresses, binding_host,
            repairs=0):
     """Record a port and its total repairs; False if another claims it."""
-    with engine.begin() as connection:
-        return _CLAIMS.change(
-            connection, host, owner, port_id=port_id, mac=mac,
-            ip_addresses=addr.join_list(ip_addresses),
-            binding_host=binding_host, repairs=repairs)
+    return _CLAIMS.change(
+        engine, host, owner, port_id=port_id, mac=mac,
+        ip_addresses=addr.join_list(ip_addresses),
+        binding_host=binding_host, repairs=repairs)
 
 
 def set_plugged(engine, host):

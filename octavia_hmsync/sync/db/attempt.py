@@ -143,7 +143,7 @@ def _record_uploaders(connection, name, tried, reached, overtaken, own):
                                  if row.attempts <= _FRESH)
     for uploader in sorted({name, *others}):
         if uploader != name:
-            rows.update(
+            rows.change(
                 connection, _UPLOADER, _UPLOADER.c.name == uploader,
                 overtaken=_UPLOADER.c.overtaken + others[uploader])
         elif reached:
@@ -155,13 +155,13 @@ def _record_uploaders(connection, name, tried, reached, overtaken, own):
 
 def set_reached(connection, name):
     """Record that an amphora answered an uploader."""
-    rows.update(connection, _UPLOADER, _UPLOADER.c.name == name,
+    rows.change(connection, _UPLOADER, _UPLOADER.c.name == name,
                 reached_at=types.utcnow(), failing_since=None, failures=0,
                 overtaken=0)
 
 
 def _set_failing(connection, name, seconds, failures):
-    rows.update(
+    rows.change(
         connection, _UPLOADER, _UPLOADER.c.name == name,
         failing_since=sa.func.coalesce(_UPLOADER.c.failing_since,
                                        types.utcnow_plus(-seconds)),

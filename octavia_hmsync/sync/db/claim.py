@@ -144,33 +144,32 @@ def count_due(engine, number, admitted_to=None, not_admitted_to=None,
         .where(*conditions))[0]
 
 
-@api.retry
-def _claim(engine, number, owner, amphora_ids, expiry, uploader):
+@api.transaction
+def _claim(connection, number, owner, amphora_ids, expiry, uploader):
     # One transaction: another connection may lead to another node of Galera,
     # which does not have the claims yet.
-    with engine.begin() as connection:
-        count = connection.execute(
+    count = connection.execute(
+        sa.update(_TABLE)
+        .where(_TABLE.c.amphora_id.in_(amphora_ids),
+               claims.is_free(_TABLE), amphora_repo.behind(number))
+        .ordered_values(
+            # The batch of a lapsed claim may have uploaded another list
+            # before it died, so the recorded result is void.
+            (_TABLE.c.result, sa.case(
+                (_TABLE.c.claim_owner.is_not(None), None),
+                else_=_TABLE.c.result)),
+            (_TABLE.c.claim_owner, owner),
+            (_TABLE.c.claim_expires_at, types.utcnow_plus(expiry)))
+    ).rowcount
+    claimed = _get_claimed(connection, number, owner,
+                           uploader) if count else []
+    if len(claimed) < count:
+        # The other amphorae have lost their agents since _find_due().
+        connection.execute(
             sa.update(_TABLE)
-            .where(_TABLE.c.amphora_id.in_(amphora_ids),
-                   claims.is_free(_TABLE), amphora_repo.behind(number))
-            .ordered_values(
-                # The batch of a lapsed claim may have uploaded another list
-                # before it died, so the recorded result is void.
-                (_TABLE.c.result, sa.case(
-                    (_TABLE.c.claim_owner.is_not(None), None),
-                    else_=_TABLE.c.result)),
-                (_TABLE.c.claim_owner, owner),
-                (_TABLE.c.claim_expires_at, types.utcnow_plus(expiry)))
-        ).rowcount
-        claimed = _get_claimed(connection, number, owner,
-                               uploader) if count else []
-        if len(claimed) < count:
-            # The other amphorae have lost their agents since _find_due().
-            connection.execute(
-                sa.update(_TABLE)
-                .where(_TABLE.c.claim_owner == owner,
-                       _TABLE.c.amphora_id.not_in([a.id for a in claimed]))
-                .values(claim_owner=None, claim_expires_at=None))
+            .where(_TABLE.c.claim_owner == owner,
+                   _TABLE.c.amphora_id.not_in([a.id for a in claimed]))
+            .values(claim_owner=None, claim_expires_at=None))
     return claimed
 
 
@@ -223,23 +222,21 @@ def _release(engine, condition, **values):
         claim_owner=None, claim_expires_at=None, **values))
 
 
-@api.retry
-def retry_now(engine):
+@api.transaction
+def retry_now(connection):
     """Make failed amphorae due now; return how many."""
-    with engine.begin() as connection:
-        waiting = set(connection.execute(
-            sa.select(_TABLE.c.amphora_id)
-            .where(_TABLE.c.next_attempt_at.is_not(None))).scalars())
-        attempt_repo.forget_times(connection)
-        return len(waiting | attempt_repo.retry_now(connection))
+    waiting = set(connection.execute(
+        sa.select(_TABLE.c.amphora_id)
+        .where(_TABLE.c.next_attempt_at.is_not(None))).scalars())
+    attempt_repo.forget_times(connection)
+    return len(waiting | attempt_repo.retry_now(connection))
 
 
-@api.retry
-def upload_again(engine, amphora_ids):
+@api.transaction
+def upload_again(connection, amphora_ids):
     """Make amphorae due again unless a batch has them; return how many."""
-    with engine.begin() as connection:
-        return sum(_upload_again(connection, ids)
-                   for ids in rows.split(amphora_ids))
+    return sum(_upload_again(connection, ids)
+               for ids in rows.split(amphora_ids))
 
 
 def _upload_again(connection, amphora_ids):

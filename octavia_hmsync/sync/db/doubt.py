@@ -130,18 +130,17 @@ def judge(unproven, heartbeats, members, settings):
         settings.heartbeat_timeout) for row in unproven}
 
 
-@api.retry
-def set_previous(engine, unproven: Unproven, previous):
+@api.transaction
+def set_previous(connection, unproven: Unproven, previous):
     """Record which lists it may use, unless it got another list since."""
-    with engine.begin() as connection:
-        if rows.update(connection, _TABLE, _are_still([unproven]), error=''):
-            # Back to NULL, as an amphora with APPLIED has no error. The
-            # change is needed: at another node of Galera only a changed row
-            # stops other transactions.
-            rows.update(connection, _TABLE,
-                        _TABLE.c.amphora_id == unproven.amphora_id, error=None)
-            previous_repo.replace(connection, {},
-                                  {unproven.amphora_id: previous})
+    if rows.change(connection, _TABLE, _are_still([unproven]), error=''):
+        # Back to NULL, as an amphora with APPLIED has no error. The
+        # change is needed: at another node of Galera only a changed row
+        # stops other transactions.
+        rows.change(connection, _TABLE,
+                    _TABLE.c.amphora_id == unproven.amphora_id, error=None)
+        previous_repo.replace(connection, {},
+                              {unproven.amphora_id: previous})
 
 
 def _are_still(unproven):
@@ -167,22 +166,21 @@ def set_not_adopted(engine, unproven):
             for amphora_id in _set_not_adopted(engine, part)]
 
 
-@api.retry
-def _set_not_adopted(engine, unproven):
+@api.transaction
+def _set_not_adopted(connection, unproven):
     condition = sa.and_(
         _have_still(unproven), _TABLE.c.adopted_at.is_(None),
         _TABLE.c.not_adopted_at.is_(None))
-    with engine.begin() as connection:
-        # From here on these rows are this call's alone.
+    # From here on these rows are this call's alone.
+    connection.execute(
+        sa.update(_TABLE).where(condition)
+        .values(amphora_id=_TABLE.c.amphora_id))
+    found = connection.execute(
+        sa.select(_TABLE.c.amphora_id).where(condition)).scalars().all()
+    if found:
         connection.execute(
-            sa.update(_TABLE).where(condition)
-            .values(amphora_id=_TABLE.c.amphora_id))
-        found = connection.execute(
-            sa.select(_TABLE.c.amphora_id).where(condition)).scalars().all()
-        if found:
-            connection.execute(
-                sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(found))
-                .values(not_adopted_at=types.utcnow()))
+            sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(found))
+            .values(not_adopted_at=types.utcnow()))
     return found
 
 
@@ -197,26 +195,25 @@ def set_adopted(engine, unproven, address=None):
                for part in rows.split(unproven))
 
 
-@api.retry
-def _set_adopted(engine, unproven, address):
+@api.transaction
+def _set_adopted(connection, unproven, address):
     def have_changed(row):
         return bool(row.doubt.others and not row.doubt.unknown)
 
     recorded = 0
-    with engine.begin() as connection:
-        for changed in (True, False):
-            alike = [row for row in unproven if have_changed(row) is changed]
-            if not alike:
-                continue
-            values = {'adopted_at': types.utcnow(), 'adopted_via': address,
-                      'previous_key_digest': None,
-                      'not_adopted_at': None}
-            if changed:
-                values['has_changed_list'] = True
-            recorded += connection.execute(
-                sa.update(_TABLE).where(_are_still(alike))
-                .values(**values)).rowcount
-        if recorded:
-            previous_repo.delete_needless(
-                connection, [row.amphora_id for row in unproven])
+    for changed in (True, False):
+        alike = [row for row in unproven if have_changed(row) is changed]
+        if not alike:
+            continue
+        values = {'adopted_at': types.utcnow(), 'adopted_via': address,
+                  'previous_key_digest': None,
+                  'not_adopted_at': None}
+        if changed:
+            values['has_changed_list'] = True
+        recorded += connection.execute(
+            sa.update(_TABLE).where(_are_still(alike))
+            .values(**values)).rowcount
+    if recorded:
+        previous_repo.delete_needless(
+            connection, [row.amphora_id for row in unproven])
     return recorded

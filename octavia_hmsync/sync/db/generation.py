@@ -167,16 +167,15 @@ def begin_wave(engine, number, wave, status):
         status=status)
 
 
-@api.retry
-def set_open(engine, number):
+@api.transaction
+def set_open(connection, number):
     """End a generation's trial: all get it; True if this call was first."""
-    with engine.begin() as connection:
-        is_first = rows.update(
-            connection, _TABLE, _TABLE.c.number == number,
-            _TABLE.c.status.in_(trial.TRIAL_STATUSES), status=trial.OPEN)
-        if is_first:
-            attempt_repo.forget_older(connection, number)
-        return is_first
+    is_first = rows.change(
+        connection, _TABLE, _TABLE.c.number == number,
+        _TABLE.c.status.in_(trial.TRIAL_STATUSES), status=trial.OPEN)
+    if is_first:
+        attempt_repo.forget_older(connection, number)
+    return is_first
 
 
 @api.retry
@@ -191,7 +190,7 @@ def roll_back(engine, number, suspects, good_slots, reason, published_by,
     """
     try:
         with engine.begin() as connection:
-            if not rows.update(
+            if not rows.change(
                     connection, _TABLE, _TABLE.c.number == number,
                     _TABLE.c.status.in_(statuses), status=trial.ROLLED_BACK,
                     suspect_ip_port_list=addr.join_list(suspects),

@@ -31,8 +31,8 @@ def _is_held(row, offline_after):
             mem.is_silent(_age(row, 'keepalive_at'), offline_after))
 
 
-@api.retry
-def register(engine, host, ip_address, port, instance, offline_after,
+@api.transaction
+def register(connection, host, ip_address, port, instance, offline_after,
              key_digest=None, is_observing=False, plugin_version='',
              configured_key_digest=None, zone=None, start_took=None):
     """Set a host to ONLINE at an address, in place of its earlier address.
@@ -52,54 +52,53 @@ def register(engine, host, ip_address, port, instance, offline_after,
                              the address.
     """
     address = addr.format_address(ip_address, port)
-    with engine.begin() as connection:
-        # Write first: under load SQLite cannot turn a read transaction into a
-        # write transaction.
-        rows.update(connection, _TABLE, _TABLE.c.host == host, host=host)
-        found = connection.execute(_select().where(sa.or_(
-            _TABLE.c.host == host,
-            sa.and_(_TABLE.c.ip_address == ip_address,
-                    _TABLE.c.port == port)))).all()
-        own = next((row for row in found if row.host == host), None)
-        other = next((row for row in found if row.host != host), None)
-        if other is not None:
-            if _is_held(other, offline_after):
-                raise _conflict(address, other.host)
+    # Write first: under load SQLite cannot turn a read transaction into a
+    # write transaction.
+    rows.change(connection, _TABLE, _TABLE.c.host == host, host=host)
+    found = connection.execute(_select().where(sa.or_(
+        _TABLE.c.host == host,
+        sa.and_(_TABLE.c.ip_address == ip_address,
+                _TABLE.c.port == port)))).all()
+    own = next((row for row in found if row.host == host), None)
+    other = next((row for row in found if row.host != host), None)
+    if other is not None:
+        if _is_held(other, offline_after):
+            raise _conflict(address, other.host)
+        connection.execute(
+            sa.delete(_TABLE).where(_TABLE.c.host == other.host,
+                                    _TABLE.c.ip_address == ip_address,
+                                    _TABLE.c.port == port))
+    is_draining = (own is not None and own.instance == instance and
+                   own.status == mem.DRAINING)
+    is_same = (own is not None and own.instance == instance and
+               (own.ip_address, own.port) == (ip_address, port))
+    values = {'ip_address': ip_address, 'port': port,
+              'is_observing': is_observing,
+              'heard_at': own.heard_at if own and is_same else None,
+              'instance': instance,
+              'status': mem.DRAINING if is_draining else mem.ONLINE,
+              'key_digest': key_digest,
+              'configured_key_digest': configured_key_digest,
+              'plugin_version': plugin_version,
+              'zone': zone,
+              'starting_at': None,
+              'online_since': types.utcnow(),
+              'keepalive_at': types.utcnow()}
+    if own is None or own.instance != instance:
+        values['restart_took'] = _find_restart_took(
+            own if other is None else other, address, start_took)
+    try:
+        if own is None:
             connection.execute(
-                sa.delete(_TABLE).where(_TABLE.c.host == other.host,
-                                        _TABLE.c.ip_address == ip_address,
-                                        _TABLE.c.port == port))
-        is_draining = (own is not None and own.instance == instance and
-                       own.status == mem.DRAINING)
-        is_same = (own is not None and own.instance == instance and
-                   (own.ip_address, own.port) == (ip_address, port))
-        values = {'ip_address': ip_address, 'port': port,
-                  'is_observing': is_observing,
-                  'heard_at': own.heard_at if own and is_same else None,
-                  'instance': instance,
-                  'status': mem.DRAINING if is_draining else mem.ONLINE,
-                  'key_digest': key_digest,
-                  'configured_key_digest': configured_key_digest,
-                  'plugin_version': plugin_version,
-                  'zone': zone,
-                  'starting_at': None,
-                  'online_since': types.utcnow(),
-                  'keepalive_at': types.utcnow()}
-        if own is None or own.instance != instance:
-            values['restart_took'] = _find_restart_took(
-                own if other is None else other, address, start_took)
-        try:
-            if own is None:
-                connection.execute(
-                    sa.insert(_TABLE).values(host=host, **values))
-            else:
-                rows.update(connection, _TABLE, _TABLE.c.host == host,
-                            **values)
-        except db_exc.DBDuplicateEntry:
-            raise _conflict(address, 'another health manager') from None
-        left_repo.remove(connection, address)
-        if own is not None and _address(own) != address:
-            left_repo.add(connection, _address(own))
+                sa.insert(_TABLE).values(host=host, **values))
+        else:
+            rows.change(connection, _TABLE, _TABLE.c.host == host,
+                        **values)
+    except db_exc.DBDuplicateEntry:
+        raise _conflict(address, 'another health manager') from None
+    left_repo.remove(connection, address)
+    if own is not None and _address(own) != address:
+        left_repo.add(connection, _address(own))
 
 
 def _find_restart_took(before, address, start_took):
@@ -163,38 +162,36 @@ def set_offline(engine, host, instance):
                    keepalive_at=types.utcnow())
 
 
-@api.retry
-def change_status(engine, host, old, new, check=None):
+@api.transaction
+def change_status(connection, host, old, new, check=None):
     """Drain or resume a health manager.
 
     :param check: called with all Members as they are then, while no other
                   process can change them; if it raises, nothing changes.
     :returns: True if it had the old status.
     """
-    with engine.begin() as connection:
-        if check:
-            # On Galera the row locks below hold at one node only.
-            turn.take(connection, 'health manager status')
-        was_changed = rows.update(connection, _TABLE, _TABLE.c.host == host,
-                                  _TABLE.c.status == old, status=new)
-        if was_changed and check:
-            check([_to_member(row) for row in connection.execute(
-                _select().order_by(_TABLE.c.host).with_for_update())])
+    if check:
+        # On Galera the row locks below hold at one node only.
+        turn.take(connection, 'health manager status')
+    was_changed = rows.change(connection, _TABLE, _TABLE.c.host == host,
+                              _TABLE.c.status == old, status=new)
+    if was_changed and check:
+        check([_to_member(row) for row in connection.execute(
+            _select().order_by(_TABLE.c.host).with_for_update())])
     return was_changed
 
 
-@api.retry
-def delete(engine, host, keepalive_at):
+@api.transaction
+def delete(connection, host, keepalive_at):
     """Delete a row without a new keepalive; True if it was deleted."""
     is_it = (_TABLE.c.host == host, _TABLE.c.keepalive_at == keepalive_at)
-    with engine.begin() as connection:
-        # From here on the row is this call's alone.
-        if not rows.update(connection, _TABLE, *is_it, host=host):
-            return False
-        row = connection.execute(sa.select(_TABLE).where(*is_it)).one()
-        connection.execute(sa.delete(_TABLE).where(_TABLE.c.host == host))
-        left_repo.add(connection, _address(row))
-        return True
+    # From here on the row is this call's alone.
+    if not rows.change(connection, _TABLE, *is_it, host=host):
+        return False
+    row = connection.execute(sa.select(_TABLE).where(*is_it)).one()
+    connection.execute(sa.delete(_TABLE).where(_TABLE.c.host == host))
+    left_repo.add(connection, _address(row))
+    return True
 
 
 def set_heard(engine, host, instance):

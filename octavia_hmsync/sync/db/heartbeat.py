@@ -61,7 +61,7 @@ def _note_heartbeat(engine, amphora_id, address, arrived):
     # look early.
     values = {'heard_at': types.utcnow_plus(arrived - time.monotonic())}
     with engine.begin() as connection:
-        if rows.update(connection, _TABLE, _TABLE.c.amphora_id == amphora_id,
+        if rows.change(connection, _TABLE, _TABLE.c.amphora_id == amphora_id,
                        _TABLE.c.address == address, **values):
             return
     try:

@@ -78,8 +78,8 @@ def count_held(engine, heartbeat_timeout):
                _HEALTH.c.last_update <= _TABLE.c.held_at))[0]
 
 
-@api.retry
-def hold(engine, amphora_ids, at, begun_before=None):
+@api.transaction
+def hold(connection, amphora_ids, at, begun_before=None):
     """Hold amphorae back for another heartbeat_timeout.
 
     :param at: now, by the controller's clock, UTC, in whole seconds.
@@ -88,28 +88,27 @@ def hold(engine, amphora_ids, at, begun_before=None):
     :returns: ids of the amphorae whose hold this call begins; another guard
               may have begun the other holds.
     """
-    with engine.begin() as connection:
+    connection.execute(
+        sa.update(_HEALTH)
+        .where(_HEALTH.c.amphora_id.in_(amphora_ids),
+               _HEALTH.c.busy.is_(sa.false()), _HEALTH.c.last_update < at)
+        .values(last_update=at))
+    connection.execute(
+        sa.update(_TABLE)
+        .where(_TABLE.c.amphora_id.in_(amphora_ids))
+        .values(
+            # Never earlier: another guard, whose clock is ahead, may have
+            # written the last_update, which must not look like a
+            # heartbeat.
+            held_at=sa.case((_TABLE.c.held_at > at, _TABLE.c.held_at),
+                            else_=at)))
+    # From here on these rows are this call's alone.
+    begun = _select_ids(connection, amphora_ids,
+                        _TABLE.c.held_since.is_(None))
+    for seconds, ids in _by_seconds(begun, begun_before or {}).items():
         connection.execute(
-            sa.update(_HEALTH)
-            .where(_HEALTH.c.amphora_id.in_(amphora_ids),
-                   _HEALTH.c.busy.is_(sa.false()), _HEALTH.c.last_update < at)
-            .values(last_update=at))
-        connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.amphora_id.in_(amphora_ids))
-            .values(
-                # Never earlier: another guard, whose clock is ahead, may have
-                # written the last_update, which must not look like a
-                # heartbeat.
-                held_at=sa.case((_TABLE.c.held_at > at, _TABLE.c.held_at),
-                                else_=at)))
-        # From here on these rows are this call's alone.
-        begun = _select_ids(connection, amphora_ids,
-                            _TABLE.c.held_since.is_(None))
-        for seconds, ids in _by_seconds(begun, begun_before or {}).items():
-            connection.execute(
-                sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(ids))
-                .values(held_since=types.utcnow_plus(-seconds)))
+            sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(ids))
+            .values(held_since=types.utcnow_plus(-seconds)))
     return begun
 
 

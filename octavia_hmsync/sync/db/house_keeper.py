@@ -22,7 +22,7 @@ def touch(engine, host, pinned, key_digest=None, problem=None):
               'problem': problem and types.storable(problem),
               'keepalive_at': types.utcnow()}
     with engine.begin() as connection:
-        if rows.update(connection, _TABLE, _TABLE.c.host == host, **values):
+        if rows.change(connection, _TABLE, _TABLE.c.host == host, **values):
             return
     try:
         with engine.begin() as connection:

@@ -20,7 +20,7 @@ _TABLE = models.LeftAddress.__table__
 
 def add(connection, address):
     """Record a left address, while no other process can register there."""
-    if not rows.update(connection, _TABLE, _TABLE.c.address == address,
+    if not rows.change(connection, _TABLE, _TABLE.c.address == address,
                        left_at=types.utcnow()):
         connection.execute(sa.insert(_TABLE).values(
             address=address, left_at=types.utcnow()))

@@ -39,7 +39,7 @@ def begin(engine, seconds, reason):
     values = {'reason': reason, 'begun_at': types.utcnow(),
               'ends_at': types.utcnow_plus(seconds)}
     with engine.begin() as connection:
-        if not rows.update(connection, _TABLE, **values):
+        if not rows.change(connection, _TABLE, **values):
             try:
                 connection.execute(
                     sa.insert(_TABLE).values(number=_NUMBER, **values))
@@ -50,12 +50,11 @@ def begin(engine, seconds, reason):
     return rows.make(Pause, row)
 
 
-@api.retry
-def end(engine):
+@api.transaction
+def end(connection):
     """End the pause; True if there was one."""
-    with engine.begin() as connection:
-        was_there = connection.execute(
-            sa.select(sa.func.count()).select_from(_TABLE)
-            .where(_TABLE.c.ends_at > types.utcnow())).scalar()
-        connection.execute(sa.delete(_TABLE))
-        return bool(was_there)
+    was_there = connection.execute(
+        sa.select(sa.func.count()).select_from(_TABLE)
+        .where(_TABLE.c.ends_at > types.utcnow())).scalar()
+    connection.execute(sa.delete(_TABLE))
+    return bool(was_there)

@@ -44,7 +44,7 @@ def touch(engine, name, max_age):
 
 
 def _touch(connection, name, *conditions):
-    return rows.update(connection, _TABLE, _TABLE.c.name == name, *conditions,
+    return rows.change(connection, _TABLE, _TABLE.c.name == name, *conditions,
                        keepalive_at=types.utcnow())
 
 
@@ -71,20 +71,19 @@ def get_reachable(engine, name):
     return {row.lb_network_ip: row.applied_at for row in found}
 
 
-@api.retry
-def set_reached(engine, name):
+@api.transaction
+def set_reached(connection, name):
     """Record that an uploader can reach amphorae again.
 
     If others reached amphorae that it did not, it tries all of them anew.
     """
-    with engine.begin() as connection:
-        overtaken = connection.execute(
-            sa.select(_TABLE.c.overtaken).where(_TABLE.c.name == name)
-        ).scalar()
-        attempt_repo.set_reached(connection, name)
-        if overtaken:
-            attempt_repo.forget(connection, name)
-            attempt_repo.look_again(connection, name)
+    overtaken = connection.execute(
+        sa.select(_TABLE.c.overtaken).where(_TABLE.c.name == name)
+    ).scalar()
+    attempt_repo.set_reached(connection, name)
+    if overtaken:
+        attempt_repo.forget(connection, name)
+        attempt_repo.look_again(connection, name)
 
 
 def set_overtaken(engine, name, number):

@@ -238,7 +238,7 @@ class ClusterDueCases(base.DatabaseTestCase):
                 lambda: cluster_repo.set_sizes(self.engine, CLUSTER,
                                                desired_size=4),
                 lambda: cluster_repo.set_ports(self.engine, CLUSTER, {80}),
-                lambda: cluster_repo.notice(self.engine, CLUSTER)):
+                lambda: cluster_repo.mark(self.engine, CLUSTER)):
             self.make_older(models.Cluster, 'updated_at', 61)
             self.assertEqual(set(), self.candidates())
             order()

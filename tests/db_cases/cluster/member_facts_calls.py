@@ -25,7 +25,7 @@ def _call(function):
 
 class MemberFactsCalls(cluster_calls.ClusterCalls):
 
-    @_call(cluster_repo.notice)
+    @_call(cluster_repo.mark)
     def notice(self):
         return self._make(),
 

@@ -407,3 +407,18 @@ class TransactionCases(base.DatabaseTestCase):
         self.fail('', 1, db_exc.DBConnectionError('gone away'))
         self.assertRaises(db_exc.DBConnectionError, self.publish)
         self.assertTrue(self.publish())
+
+    def test_part_of_the_callers(self):
+        """The caller retries it, or takes it back."""
+        generation_repo.publish(self.engine, 1, SLOTS, '', 'here',
+                                trial.CANARY)
+        with self.engine.connect() as connection:
+            self.assertTrue(generation_repo.set_open(connection, 1))
+            connection.rollback()
+        self.assertEqual(trial.CANARY, generation_repo.get_newest(
+            self.engine).status)
+        self.fail('deadlock', times=1)
+        with self.engine.connect() as connection:
+            self.assertRaises(db_exc.DBDeadlock, generation_repo.set_open,
+                              connection, 1)
+        self.assertTrue(generation_repo.set_open(self.engine, 1))

@@ -372,7 +372,7 @@ class TestWatch(fakes.OVNTestCase):
         # What was changed, here or in OVN, waits for no turn.
         last = max(seen)
         self.add_listener(last, 444)
-        cluster_repo.notice(self.engine, last)
+        cluster_repo.mark(self.engine, last)
         self.assertEqual(1, self.look_soon())
         with self.engine.begin() as connection:
             connection.exec_driver_sql(
