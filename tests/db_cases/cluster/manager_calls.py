@@ -145,6 +145,11 @@ class ManagerCalls(cluster_calls.ClusterCalls):
         self._make()
         return ()
 
+    @_call(front_repo.get_subnets)
+    def get_subnets(self):
+        self._make()
+        return ()
+
     @_call(admission_repo.get_all)
     def get_admissions(self):
         self._make()
