@@ -71,6 +71,10 @@ class TestProgram(base.BaseTestCase):
                 self.assertNotIn('output', action)
                 self.assertNotIn('normal', action.lower())
                 self.assertNotIn('flood', action)
+                if action.startswith(tuple(f'learn(table={table},'
+                                           for table in sharing.LEARNED)):
+                    # With one, a pin would cost a count of all there are.
+                    self.assertNotIn('limit=', action)
                 if action.startswith('clone('):
                     self.assertIn(re.search(
                         f'set_field:{OWN}->eth_src,set_field:([^,]*)->eth_dst'
