@@ -307,12 +307,7 @@ class TestNorthbound(fakes.OVNTestCase):
         self.look()
         waiting.wait_for(lambda: len(self.southbound.read()) == 2,
                          'monitors of ovn-northd')
-        sbctl = 'ovn-sbctl', f'--db={self.central.connection("sb")}'
-        for uuid in process.run(
-                *sbctl, '--bare', '--columns=_uuid', 'list',
-                'Service_Monitor').split():
-            process.run(*sbctl, 'set', 'Service_Monitor', uuid,
-                        'status=offline')
+        self.set_monitors('offline')
         self.addCleanup(self.probes.stop, 10)
         self.probes.run_once()
         waiting.wait_for(lambda: {
@@ -320,3 +315,29 @@ class TestNorthbound(fakes.OVNTestCase):
                 self.engine, self.cluster_id)} == {'DOWN'}, 'probes')
         self.assertEqual(balancers.NAME, self.get_row(
             self.cluster_id).distributor_name)
+        # New connections are not refused; nothing but an answer changes that.
+        waiting.wait_for(lambda: self.get_state().open == {80}, 'open port')
+        self.assertEqual('[]', self.get_checks())
+        self.add_member(self.cluster_id)
+        self.plug()
+        self.subject.apply(self.cluster_id)
+        self.assertEqual('[]', self.get_checks())
+        waiting.wait_for(lambda: len(self.southbound.read()) == 3,
+                         'monitors of ovn-northd')
+        self.set_monitors('online')
+        waiting.wait_for(lambda: not self.get_state().open, 'closed port')
+        self.assertNotEqual('[]', self.get_checks())
+        self.assertFalse(self.northbound.set_open(self.cluster_id, ()))
+
+    def set_monitors(self, status):
+        # Of a port that is at no node, ovn-northd says that it is offline.
+        for table, value in (('Port_Binding', 'up=true'),
+                             ('Service_Monitor', f'status={status}')):
+            sbctl = 'ovn-sbctl', f'--db={self.central.connection("sb")}'
+            for uuid in process.run(*sbctl, '--bare', '--columns=_uuid',
+                                    'list', table).split():
+                process.run(*sbctl, 'set', table, uuid, value)
+
+    def get_checks(self):
+        return self.nb('get', 'Load_Balancer',
+                       f'octavia-hmsync-{self.cluster_id}', 'health_check')

@@ -230,6 +230,42 @@ class TestLoadBalancer(LoadBalancerTestCase):
         self.subject.apply(self.cluster_id)
         self.assert_answers(self.names(one, three))
 
+    def test_no_answer(self):
+        """OVN gets none from any member, as where all are overloaded."""
+        self.add_two()
+        machines_ = self.members.values()
+        ways = [way for way in self.ways if ':' not in way[1]]
+        probes = [client.start_probe(address, rate=10, timeout=3)
+                  for client, address in ways]
+        monitored, = {source for source in process.run(
+            'ovn-sbctl',
+            f'--db={self.cloud.networking.central.connection("sb")}',
+            '--bare', '--columns=src_ip', 'list',
+            'Service_Monitor').split()}
+        for each in machines_:
+            each.namespace.run('nft', f'''
+                table inet deaf {{ chain input {{
+                    type filter hook input priority 0;
+                    ip saddr {monitored} tcp dport 80 drop
+                }} }}''')
+        northbound = self.subject.northbound
+        waiting.wait_for(
+            lambda: northbound.list()[self.cluster_id].open == {80},
+            'open port')
+        self.assert_answers(self.names(), ways)
+        reports = [each.stop() for each in probes]
+        print('dark', [each.dark for each in reports])
+        self.assertEqual(0, sum(each.broken for each in reports), reports)
+        for each in reports:
+            # Until the second look at what OVN says.
+            self.assertLess(each.dark, 5, reports)
+        for each in machines_:
+            each.namespace.run('nft', 'delete table inet deaf')
+        waiting.wait_for(
+            lambda: not northbound.list()[self.cluster_id].open,
+            'closed port')
+        self.assert_answers(self.names())
+
     def assert_datagrams(self, names):
         """Only these machines get flows that begin now.
 

@@ -43,6 +43,7 @@ class Applied:
     :param source_port_id: of the port from which OVN probes members.
     :param ports: of listeners.
     :param members: {port: id of a member} of the members that OVN probes.
+    :param serving: ids of those that get new connections.
     :param scene: what describe() returned.
     """
 
@@ -52,6 +53,7 @@ class Applied:
     source_port_id: str
     ports: frozenset[int]
     members: dict[str, str]
+    serving: frozenset[str]
     scene: tuple[object, ...]
 
     @property
@@ -203,6 +205,7 @@ class Balancers:
                 cluster.version, addresses.network_id, addresses.port_id,
                 vip.port_id, ports,
                 {front.port_id: front.member_id for front in probed},
+                frozenset(one.member_id for one in serving),
                 describe(scene, texts)), tuple(texts))
         return find_problem(addresses, scene)
 

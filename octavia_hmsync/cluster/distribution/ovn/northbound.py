@@ -40,10 +40,15 @@ class Scene:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What OVN has of a cluster; rows is the number of its load balancers."""
+    """What OVN has of a cluster.
+
+    :param rows: the number of its load balancers.
+    :param open: ports that are open, see plan.choose_open().
+    """
 
     version: int
     rows: int
+    open: frozenset[int] = frozenset()
 
 
 class Northbound:
@@ -74,6 +79,13 @@ class Northbound:
         :raises DistributorRefused: if OVN has a newer version.
         """
         return self._execute(_Apply, cluster_id, version, list(wanted))
+
+    def set_open(self, cluster_id, ports):
+        """Set which ports of a cluster are open; all others are not.
+
+        :returns: whether that was not so before.
+        """
+        return self._execute(_SetOpen, cluster_id, frozenset(ports))
 
     def remove(self, cluster_id):
         self._execute(_Remove, cluster_id)
@@ -172,6 +184,10 @@ def _get_version(row):
     return int(text) if text.isdigit() else 0
 
 
+def _get_open(row):
+    return plan_.read_ports(row.external_ids.get(plan_.OPEN_KEY, ''))
+
+
 class _List(command.ReadOnlyCommand):
     READ_ONLY = True
 
@@ -182,7 +198,8 @@ class _List(command.ReadOnlyCommand):
             if cluster_id:
                 before = found.get(cluster_id, State(0, 0))
                 found[cluster_id] = State(
-                    max(before.version, _get_version(row)), before.rows + 1)
+                    max(before.version, _get_version(row)), before.rows + 1,
+                    before.open | _get_open(row))
         self.result = found
 
 
@@ -196,6 +213,51 @@ class _Remove(command.BaseCommand):
         # OVSDB deletes references to it and its health checks, too.
         for row in _find(self.api, self._cluster_id):
             row.delete()
+
+
+def _set_checks(api, txn, row, wanted, is_old):
+    """Give a load balancer its health checks.
+
+    :param wanted: keys of its vips.
+    :returns: whether it did not have them.
+    """
+    there = {check.vip: check for check in row.health_check} if is_old else {}
+    if is_old and there.keys() == wanted:
+        return False
+    checks = []
+    for key in sorted(wanted):
+        check = there.get(key)
+        if check is None:
+            check = txn.insert(api.tables['Load_Balancer_Health_Check'])
+            check.vip = key
+            check.options = dict(plan_.CHECK)
+        checks.append(check)
+    # OVSDB deletes those without a load balancer.
+    row.health_check = checks
+    return True
+
+
+class _SetOpen(command.BaseCommand):
+
+    def __init__(self, api, cluster_id, ports):
+        super().__init__(api)
+        self._cluster_id = cluster_id
+        self._ports = ports
+
+    def run_idl(self, txn):
+        self.result = False
+        for row in _find(self.api, self._cluster_id):
+            if (row.name != plan_.get_name(self._cluster_id) or
+                    _get_open(row) == self._ports):
+                continue
+            # Another process may change its members meanwhile.
+            row.verify('external_ids')
+            row.verify('vips')
+            row.setkey('external_ids', plan_.OPEN_KEY,
+                       plan_.write_ports(self._ports))
+            _set_checks(self.api, txn, row, plan_.find_checks(
+                row.vips, row.ip_port_mappings, self._ports), True)
+            self.result = True
 
 
 class _Apply(command.BaseCommand):
@@ -237,25 +299,20 @@ class _Apply(command.BaseCommand):
             self.result = True
 
     def _change(self, txn, row, balancer, is_old):
+        if is_old and plan_.OPEN_KEY in row.external_ids:
+            # Only set_open() changes that.
+            balancer = dataclasses.replace(
+                balancer, checks=plan_.find_checks(
+                    balancer.vips, balancer.ip_port_mappings, _get_open(row)),
+                external_ids={
+                    **balancer.external_ids,
+                    plan_.OPEN_KEY: row.external_ids[plan_.OPEN_KEY]})
         for name in ('vips', 'options', 'ip_port_mappings', 'external_ids'):
             self._set(row, name, getattr(balancer, name), is_old)
         self._set(row, 'selection_fields', list(balancer.selection_fields),
                   is_old)
-        there = {check.vip: check for check in row.health_check
-                 } if is_old else {}
-        if is_old and there.keys() == balancer.checks:
-            return
-        checks = []
-        for key in sorted(balancer.checks):
-            check = there.get(key)
-            if check is None:
-                check = txn.insert(
-                    self.api.tables['Load_Balancer_Health_Check'])
-                check.vip = key
-                check.options = dict(plan_.CHECK)
-            checks.append(check)
-        row.health_check = checks
-        self.result = True
+        if _set_checks(self.api, txn, row, balancer.checks, is_old):
+            self.result = True
 
     def _set(self, row, name, value, is_old):
         if is_old and getattr(row, name) == value:

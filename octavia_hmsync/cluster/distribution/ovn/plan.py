@@ -9,6 +9,11 @@ members.
 
 OVN tracks connections, so a member that is in no entry gets no new
 connections and keeps its present ones. Members that drain are in no entry.
+
+OVN refuses new connections to a port at which no member answers it, as when
+all of them are overloaded. Such a port is opened: it has no health check, so
+that OVN sends new connections to all members, until half of them answer again.
+Fewer would get what is for all.
 """
 
 from collections import abc
@@ -17,6 +22,8 @@ import ipaddress
 
 CLUSTER_KEY = 'octavia-hmsync:cluster'
 VERSION_KEY = 'octavia-hmsync:version'
+# The ports that are open.
+OPEN_KEY = 'octavia-hmsync:open'
 
 _PREFIX = 'octavia-hmsync-'
 # Options of a health check: seconds, and numbers of probes.
@@ -89,22 +96,57 @@ def make(cluster_id: str, version: int, affinity: str,
     """
     backends = list(backends)
     vips: dict[str, str] = {}
-    checks = set()
     for text in addresses:
         address = ipaddress.ip_address(text)
         own = [ip for _, ip in _list_addresses(backends, address.version)]
         vips[_key(address)] = ','.join(_key(ip) for ip in own)
         for port in sorted(set(ports)):
-            key = _key(address, port)
-            vips[key] = ','.join(_key(ip, port) for ip in own)
-            if own and source and address.version == _CHECKED:
-                checks.add(key)
+            vips[_key(address, port)] = ','.join(
+                _key(ip, port) for ip in own)
+    mappings = _make_mappings(backends, source) if source else {}
+    checks = find_checks(vips, mappings)
     return Balancer(
         get_name(cluster_id), version, vips,
         ('ip_src',) if affinity == SOURCE_IP else (),
-        _make_mappings(backends, source) if checks else {},
-        frozenset(checks),
+        mappings if checks else {}, checks,
         {CLUSTER_KEY: cluster_id, VERSION_KEY: str(version)})
+
+
+def choose_open(before: abc.Container[int],
+                answers: abc.Mapping[int, abc.Collection[bool]]
+                ) -> frozenset[int]:
+    """Return the ports at which silent members get new connections, too.
+
+    :param before: the ports at which they do now.
+    :param answers: by the port of a listener: of each member that gets new
+                    connections, whether it answers OVN there, or was not
+                    probed yet.
+    """
+    return frozenset(
+        port for port, each in answers.items() if each and (
+            2 * sum(each) < len(each) if port in before else not any(each)))
+
+
+def read_ports(text: str) -> frozenset[int]:
+    """Read what write_ports() returned."""
+    return frozenset(int(word) for word in text.split() if word.isdigit())
+
+
+def write_ports(ports: abc.Iterable[int]) -> str:
+    return ' '.join(map(str, sorted(ports)))
+
+
+def find_checks(vips: abc.Mapping[str, str], mappings: abc.Mapping[str, str],
+                ports: abc.Container[int] = ()) -> frozenset[str]:
+    """Return what Balancer.checks has, from its other fields.
+
+    :param ports: those that are open.
+    """
+    # An address of IPv6 has more colons.
+    return frozenset(
+        key for key, own in vips.items()
+        if mappings and own and key.count(':') == 1 and
+        int(key.partition(':')[2]) not in ports)
 
 
 def make_probe(cluster_id: str, version: int,

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """Records the results of OVN's probes, from its southbound database.
+
+And opens ports at which no member answers, see plan.py.
 """
 
 from collections import abc
-import ipaddress
 import threading
 
 from oslo_log import log as logging
 
 from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.distribution.ovn import connections
+from octavia_hmsync.cluster.distribution.ovn import plan
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 from octavia_hmsync import periodic
@@ -22,6 +24,7 @@ LOG = logging.getLogger(__name__)
 _INTERVAL = 0.5
 _PAUSE = 5
 
+_UP = probe_repo.Result(probe_repo.UP)
 _STATES = {'online': probe_repo.UP, 'offline': probe_repo.DOWN}
 
 
@@ -33,7 +36,7 @@ def judge(statuses: abc.Iterable[str]) -> probe_repo.Result | None:
     """
     states = {_STATES[status] for status in statuses if status in _STATES}
     if probe_repo.UP in states:
-        return probe_repo.Result(probe_repo.UP)
+        return _UP
     if states:
         return probe_repo.Result(
             probe_repo.DOWN, 'OVN gets no answer from any of its listeners')
@@ -47,18 +50,21 @@ class Southbound:
         self._conf = conf
 
     def read(self):
-        """Return {(port, address): statuses}; raise DistributorUnreachable."""
+        """Return {(port, TCP port): statuses}.
+
+        :raises DistributorUnreachable: if OVN does not answer.
+        """
         database = connections.connect(self._conf, connections.SOUTHBOUND)
         if not connections.is_connected(database):
             raise connections.unreachable(
                 connections.SOUTHBOUND, connections.get_remote(
                     self._conf, connections.SOUTHBOUND),
                 'the connection is lost')
-        found: dict[tuple[str, str], list[str]] = {}
+        found: dict[tuple[str, int], list[str]] = {}
         with database.ovsdb_connection.lock:
             for row in database.tables['Service_Monitor'].rows.values():
-                key = row.logical_port, str(ipaddress.ip_address(row.ip))
-                found.setdefault(key, []).extend(row.status)
+                found.setdefault((row.logical_port, row.port), []).extend(
+                    row.status)
         return found
 
 
@@ -119,7 +125,8 @@ class OVNProbeWatch:
     def hear(self):
         """Read and record what is new; raise DistributorUnreachable."""
         statuses: dict[str, list[str]] = {}
-        for (port_id, _address), found in self._southbound.read().items():
+        by_port = self._southbound.read()
+        for (port_id, _port), found in by_port.items():
             statuses.setdefault(port_id, []).extend(found)
         results, unprobed = {}, set()
         dead = self._balancers.on_dead_nodes
@@ -146,3 +153,36 @@ class OVNProbeWatch:
         if changed or forgotten:
             self._wake()
         self._results, self._unprobed = results, unprobed
+        self._open(by_port)
+
+    def _open(self, statuses):
+        there = self._balancers.northbound.list()
+        for cluster_id, (applied,
+                         _addresses) in self._balancers.get_applied().items():
+            before = there.get(cluster_id)
+            if before is None:
+                continue
+            serving = [port_id for port_id, member_id
+                       in applied.members.items()
+                       if member_id in applied.serving]
+            ports = plan.choose_open(before.open, {port: [
+                judge(statuses.get((port_id, port), ())) in (None, _UP)
+                for port_id in serving] for port in applied.ports})
+            # Another controller may be first.
+            if ports != before.open and self._balancers.northbound.set_open(
+                    cluster_id, ports):
+                _say(cluster_id, ports - before.open, before.open - ports)
+
+
+def _say(cluster_id, opened, closed):
+    if opened:
+        LOG.warning(
+            'OVN gets no answer from any member of the cluster %s at port %s, '
+            'and would refuse new connections. It sends them to all members '
+            'until half of them answer. See whether these are overloaded: '
+            'processors, connection_limit.', cluster_id,
+            plan.write_ports(opened))
+    if closed:
+        LOG.info('Members of the cluster %s answer OVN again at port %s: it '
+                 'sends new connections to those that do.', cluster_id,
+                 plan.write_ports(closed))

@@ -35,6 +35,7 @@ class FakeNorthbound:
 
     def __init__(self):
         self.balancers = {}
+        self.opened = {}
         self.addresses = {}
         self.links = [plan.Link(SWITCH, 'neutron-r', ('192.0.2.1/24',))]
         self.switches = {SWITCH}
@@ -79,6 +80,12 @@ class FakeNorthbound:
         self.balancers[cluster_id] = wanted
         return wanted != there
 
+    def set_open(self, cluster_id, ports):
+        self._ask()
+        before = self.opened.get(cluster_id, frozenset())
+        self.opened[cluster_id] = ports
+        return ports != before
+
     def remove(self, cluster_id):
         self._ask()
         self.balancers.pop(cluster_id, None)
@@ -86,7 +93,8 @@ class FakeNorthbound:
     def list(self):
         self._ask()
         return {key: northbound_.State(
-            max(one.version for one, _ in there.values()), len(there))
+            max(one.version for one, _ in there.values()), len(there),
+            self.opened.get(key, frozenset()))
             for key, there in self.balancers.items()}
 
 

@@ -399,17 +399,49 @@ class TestWatch(fakes.OVNTestCase):
         port_id, = (key for key, addresses in
                     self.northbound.addresses.items()
                     if '192.0.2.10' in addresses)
-        key = port_id, '192.0.2.10'
+        key = port_id, 80
         for statuses, wanted, woken in (
                 ([], None, 0), (['online'], 'UP', 0), (['online'], 'UP', 0),
                 (['offline'], 'DOWN', 1), (['online', 'offline'], 'UP', 2),
                 (['offline'], 'DOWN', 3), ([], None, 4), ([], None, 4)):
             self.southbound.statuses = {key: statuses,
-                                        ('else', '10.0.0.1'): ['offline']}
+                                        ('else', 80): ['offline']}
             self.probes.hear()
             self.assertEqual({self.member.id: wanted} if wanted else {},
                              self.get_probes())
             self.assertEqual(woken, self.woken)
+
+    def test_no_member_answers(self):
+        """Who is overloaded everywhere is not dark, at that port alone."""
+        log = self.useFixture(fixtures.FakeLogger())
+        self.add_listener(self.cluster_id, 443)
+        self.look()
+        ports = {member_id: port_id for applied, _
+                 in self.subject.get_applied().values()
+                 for port_id, member_id in applied.members.items()}
+        others = sorted(each for each in ports.values()
+                        if each != ports[self.member.id])
+        for down, open_ports in (
+                ([], []), (others, []), (ports.values(), [443]),
+                (others, []), (ports.values(), [443]), ([], [])):
+            for each in ports.values():
+                self.southbound.statuses[each, 80] = ['online']
+                self.southbound.statuses[each, 443] = [
+                    'offline' if each in down else 'online']
+            for _look in range(2):
+                self.probes.hear()
+                self.assertEqual(
+                    set(open_ports),
+                    self.northbound.list()[self.cluster_id].open)
+        self.assertEqual(2, log.output.count('at port 443, and would refuse'))
+        # Another process saw it first.
+        other = self.one_more()
+        self.southbound.statuses = dict.fromkeys(
+            self.southbound.statuses, ['offline'])
+        self.patch(self.northbound, 'set_open', lambda *_args: False)
+        self.probes.hear()
+        self.assertNotIn('80 443', log.output)
+        self.assertEqual({}, other.get_applied())
 
     def test_node_is_dead(self):
         """Nobody has looked there since; Neutron is asked of who is silent."""
@@ -418,7 +450,7 @@ class TestWatch(fakes.OVNTestCase):
                  for port_id, member_id in applied.members.items()}
         port_id = ports[self.member.id]
         for each in ports.values():
-            self.southbound.statuses[each, 'any'] = ['online']
+            self.southbound.statuses[each, 80] = ['online']
         self.ports.dead_nodes = dict.fromkeys(ports.values(), 'compute1')
 
         def hear():
@@ -462,7 +494,7 @@ class TestWatch(fakes.OVNTestCase):
         port_id, = (key for key, addresses in
                     self.northbound.addresses.items()
                     if f'192.0.2.{10 + added.slot}' in addresses)
-        self.southbound.statuses = {(port_id, 'any'): ['offline']}
+        self.southbound.statuses = {(port_id, 80): ['offline']}
         self.probes.hear()
         self.assertEqual({added.id: 'DOWN'}, self.get_probes())
         self.assertEqual(0, self.look().told)
@@ -491,7 +523,7 @@ class TestWatch(fakes.OVNTestCase):
         self.wait_for(lambda: 'OVN is away' in log.output)
         port_id = next(iter(self.subject.get_applied().values())
                        )[0].port_ids[1]
-        self.southbound.statuses = {(port_id, '192.0.2.10'): ['offline']}
+        self.southbound.statuses = {(port_id, 80): ['offline']}
         self.southbound.error = None
         self.wait_for(lambda: self.get_probes() == {self.member.id: 'DOWN'})
         self.assertEqual(1, log.output.count('OVN is away'))

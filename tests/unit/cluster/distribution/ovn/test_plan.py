@@ -82,6 +82,26 @@ class TestMake(base.TestCase):
                 # OVN knows who asks whom.
                 self.assertIn(one.rpartition(':')[0], found.ip_port_mappings)
 
+    def test_open(self):
+        for before, answers, wanted in (
+                ((), [], False), ((), [False], True), ((), [True], False),
+                ((), [False, False, True], False),
+                ((), [False, False, False], True),
+                ((80,), [False, False, True], True),
+                ((80,), [False, True], False), ((80,), [], False),
+                ((80,), [True, True, False], False)):
+            self.assertEqual({80} if wanted else set(), plan.choose_open(
+                before, {80: answers, 443: [True]}), (before, answers))
+        self.assertEqual({80, 443}, plan.read_ports(
+            plan.write_ports({443, 80})))
+        self.assertEqual(set(), plan.read_ports(plan.write_ports(())))
+        vips = {'192.0.2.5': '192.0.2.10', '192.0.2.5:80': '192.0.2.10:80',
+                '192.0.2.5:443': '192.0.2.10:443', '192.0.2.5:81': '',
+                'fd00::5': 'fd00::10', '[fd00::5]:80': '[fd00::10]:80'}
+        self.assertEqual({'192.0.2.5:443'}, plan.find_checks(
+            vips, {'192.0.2.10': 'p:192.0.2.9'}, {80}))
+        self.assertEqual(set(), plan.find_checks(vips, {}))
+
     def test_cidrs(self):
         for text, wanted in (
                 ('', ()), ('192.0.2.7/24', ('192.0.2.7',)),
