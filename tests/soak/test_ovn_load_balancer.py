@@ -244,10 +244,12 @@ class TestLoadBalancer(LoadBalancerTestCase):
             'Service_Monitor').split()}
         for each in machines_:
             each.namespace.run('nft', f'''
-                table inet deaf {{ chain input {{
-                    type filter hook input priority 0;
-                    ip saddr {monitored} tcp dport 80 drop
-                }} }}''')
+                table inet deaf {{
+                    chain input {{
+                        type filter hook input priority 0;
+                        ip saddr {monitored} tcp dport 80 drop
+                    }}
+                }}''')
         northbound = self.subject.northbound
         waiting.wait_for(
             lambda: northbound.list()[self.cluster_id].open == {80},
