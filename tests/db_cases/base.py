@@ -14,7 +14,6 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
-from octavia_hmsync.db import schema
 from octavia_hmsync.db import types
 from tests.unit import base
 
@@ -62,7 +61,8 @@ class BareDatabaseTestCase(base.TestCase):
 class DatabaseTestCase(base.TestCase):
     """One database for the tests of a class, each of which finds it empty.
 
-    make_database() comes from a mixin, and so may options of [database].
+    make_database() comes from a mixin, and so may options of [database], and
+    get_database() where classes share one.
     """
 
     database_options: dict = {}
@@ -70,14 +70,17 @@ class DatabaseTestCase(base.TestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.database = cls.make_database()
-        cls.database.setUp()
-        cls.addClassCleanup(cls.database.cleanUp)
+        cls.database = cls.get_database()
         cls.records = cls.database.records
-        with cls.database.engine.connect() as connection:
-            is_ours = sa.inspect(connection).has_table(schema.VERSION_TABLE)
-        if not is_ours:
-            cls.database.upgrade()
+
+    @classmethod
+    def get_database(cls):
+        """Return a database at both schemas; this one ends with the class."""
+        made = cls.make_database()
+        made.setUp()
+        cls.addClassCleanup(made.cleanUp)
+        made.upgrade()
+        return made
 
     def setUp(self):
         super().setUp()

@@ -7,6 +7,7 @@ come to what it comes to on one server.
 """
 
 from concurrent import futures
+import copy
 import itertools
 import subprocess
 import sys
@@ -64,6 +65,7 @@ from tests.db_cases.image import rollout as image_rollout
 from tests.db_cases.sync import amphora
 from tests.db_cases.sync import health_manager
 from tests.db_cases.sync import published
+from tests.functional.db import mariadb
 
 OFFLINE_AFTER = 30
 LIST = {'192.0.2.101:5555': 0}
@@ -74,9 +76,9 @@ class GaleraTestCase(base.DatabaseTestCase):
     """With an engine for each node."""
 
     @classmethod
-    def make_database(cls):
+    def get_database(cls):
         cls.cluster = galera.shared_cluster()
-        return database.MariaDBDatabase(server=cls.cluster.nodes[0])
+        return mariadb.shared_database(cls.cluster.nodes[0])
 
     def setUp(self):
         super().setUp()
@@ -742,23 +744,15 @@ class _SpreadMixin:
     database_options = {'connection_recycle_time': 0}
 
     @classmethod
-    def make_database(cls):
-        cls.cluster = galera.shared_cluster()
-        cls.spreader = galera.Spreader(cls.cluster.nodes)
-        cls.spreader.setUp()
-        cls.addClassCleanup(cls.spreader.cleanUp)
-        return _SpreadDatabase(cls.spreader, cls.cluster.nodes[0])
-
-
-class _SpreadDatabase(database.MariaDBDatabase):
-
-    def __init__(self, spreader, node):
-        super().__init__(server=node)
-        self._spreader = spreader
-
-    def _setUp(self):
-        super()._setUp()
-        self.connection = self._spreader.url(self.server, self.name)
+    def get_database(cls):
+        cluster = galera.shared_cluster()
+        spreader = galera.Spreader(cluster.nodes)
+        spreader.setUp()
+        cls.addClassCleanup(spreader.cleanUp)
+        shared = mariadb.shared_database(cluster.nodes[0])
+        spread = copy.copy(shared)
+        spread.connection = spreader.url(shared.server, shared.name)
+        return spread
 
 
 class TestSpreadClaims(_SpreadMixin, amphora.ClaimCases):
@@ -801,12 +795,20 @@ class TestSpreadImageReplacement(_SpreadMixin,
 
 class TestUpgrade(GaleraTestCase):
 
+    @classmethod
+    def get_database(cls):
+        cls.cluster = galera.shared_cluster()
+        made = database.MariaDBDatabase(server=cls.cluster.nodes[0])
+        made.setUp()
+        cls.addClassCleanup(made.cleanUp)
+        return made
+
+    def empty(self):
+        """None of our tables is there yet."""
+
     def test_at_each_node_at_once(self):
         """GET_LOCK is one node's own."""
         home = self.useFixture(fixtures.TempDir()).path
-        tables = [*models.Base.metadata.tables, schema.VERSION_TABLE]
-        self.cluster.nodes[0].execute(*(
-            f'DROP TABLE {self.database.name}.{name}' for name in tables))
         children = [self.upgrade(home, node) for node in self.cluster.nodes]
         outputs = [child.communicate(timeout=240)[0] for child in children]
         self.assertEqual([0, 0, 0], [c.returncode for c in children],
@@ -833,14 +835,14 @@ class TestNodes(GaleraTestCase):
     """Nodes that end, hang or are alone."""
 
     @classmethod
-    def make_database(cls):
+    def get_database(cls):
         directory = fixtures.TempDir()
         directory.setUp()
         cls.addClassCleanup(directory.cleanUp)
         cls.cluster = galera.GaleraCluster(directory.path)
         cls.cluster.setUp()
         cls.addClassCleanup(cls.cluster.cleanUp)
-        return database.MariaDBDatabase(server=cls.cluster.nodes[0])
+        return mariadb.shared_database(cls.cluster.nodes[0])
 
     def assert_unusable(self, engine, *errors):
         """It says so, in one line; and has no answer."""

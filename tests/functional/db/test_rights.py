@@ -25,7 +25,7 @@ def documented_rights():
     return [', '.join(RIGHT.findall(row)) for row in rows]
 
 
-class TestRights(mariadb.MariaDBMixin, calls.Calls):
+class TestRights(mariadb.OwnMariaDBMixin, calls.Calls):
 
     def setUp(self):
         super().setUp()

@@ -74,7 +74,7 @@ class AddressDriver:
         return '192.0.2.101'
 
 
-class FleetAtRest(mariadb.MariaDBMixin, base.DatabaseTestCase):
+class FleetAtRest(mariadb.OwnMariaDBMixin, base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
