@@ -360,6 +360,15 @@ class Distributors:
 class CloudTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
     """Workers and keepers, one by one; .cloud is what they build."""
 
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        engine = sa.create_engine(cls.database.engine.url,
+                                  connect_args={'timeout': 60})
+        cls.addClassCleanup(engine.dispose)
+        # With its engine goes what Octavia's statements were compiled to.
+        cls.octavia_session = orm.sessionmaker(engine)
+
     def setUp(self):
         super().setUp()
         self.cloud = Cloud()
@@ -371,8 +380,7 @@ class CloudTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         self._configure()
         self._try_once()
         self._replace_drivers()
-        session = orm.sessionmaker(sa.create_engine(
-            self.database.engine.url, connect_args={'timeout': 60}))
+        session = self.octavia_session
 
         def open_session():
             if self.cloud.is_dead:
