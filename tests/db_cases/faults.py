@@ -191,23 +191,25 @@ class FaultChecks(calls.Calls):
         """The rows as they are now, compared."""
         return self._compare(before, self._look(names))
 
-    def check_each(self, check, statement=None, some=None):
-        """Call check() for every statement of every call.
+    def check_each(self, *checks, some=calls.CALLS):
+        """Call checks for every statement of every call.
 
-        :param check: takes a _Call and the number of a statement.
-        :param statement: only for those that are this one.
-        :param some: only for so many calls.
+        What a call finds, and what it does unharmed, is made once for all of
+        the checks: that takes as long as a check.
+
+        :param checks: each takes a _Call and the number of a statement.
+        :param some: only these calls.
         """
-        for function, method in calls.CALLS[:some]:
+        for function, method in some:
             self.empty()
             call = _Call(self, function, method)
-            for number, each in enumerate(call.statements, 1):
-                if statement in (None, each):
+            for check in checks:
+                for number in range(1, len(call.statements) + 1):
                     check(call, number)
             call.check_the_rest()
 
-    def check_that_it_is_retried(self, strike):
-        """With this fault a call succeeds, whole.
+    def is_retried(self, strike):
+        """Return a check: with this fault a call succeeds, whole.
 
         One that has changed nothing yet may fail instead, for the caller's
         next cycle.
@@ -219,17 +221,20 @@ class FaultChecks(calls.Calls):
                 self.assertIn(call.statements[number - 1].split()[0],
                               ('BEGIN', 'SELECT'), f'{call}: {error!r}')
                 call.run_again()
-        self.check_each(check)
 
-    def check_that_it_is_all_or_nothing(self, strike, statement=None):
-        """With this fault a call may fail, and the next one succeeds.
+        return check
+
+    def is_all_or_nothing(self, strike, statement=None):
+        """Return a check: a call may fail, and the next one succeeds.
 
         :param statement: strike at those that are this one only.
         """
         def check(call, number):
-            if call.run(strike, number):
+            if (statement in (None, call.statements[number - 1]) and
+                    call.run(strike, number)):
                 call.run_again()
-        self.check_each(check, statement)
+
+        return check
 
 
 class FaultCases(FaultChecks):
@@ -256,7 +261,7 @@ class FaultCases(FaultChecks):
 
         expected = []
         some = 20
-        self.check_each(check, some=some)
+        self.check_each(check, some=calls.CALLS[:some])
         self.assertEqual(expected, struck)
         self.assertGreater(len(expected), some)
 

@@ -18,7 +18,7 @@ class TestFaults(test_faults.MariaDBFaultsMixin, faults.FaultCases):
                 1205, 'Lock wait timeout exceeded; try restarting '
                       'transaction')
 
-        self.check_that_it_is_retried(strike)
+        self.check_each(self.is_retried(strike))
 
     def test_connection_is_killed(self):
         def strike(connection, statement):
@@ -37,7 +37,7 @@ class TestFaults(test_faults.MariaDBFaultsMixin, faults.FaultCases):
             raise pymysql.err.OperationalError(
                 1053, 'Server shutdown in progress')
 
-        self.check_that_it_is_all_or_nothing(strike)
+        self.check_each(self.is_all_or_nothing(strike))
 
     def test_server_was_restarted_between_two_calls(self):
         """All connections of the pool are gone; no call notices."""

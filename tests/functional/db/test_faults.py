@@ -57,7 +57,7 @@ class TestFaults(MariaDBFaultsMixin, faults.FaultCases):
                 1213, 'Deadlock found when trying to get lock; try '
                       'restarting transaction')
 
-        self.check_that_it_is_retried(strike)
+        self.check_each(self.is_retried(strike))
 
     def test_connection_is_lost_before_the_answer(self):
         """It was done, and nobody was told."""
@@ -67,7 +67,7 @@ class TestFaults(MariaDBFaultsMixin, faults.FaultCases):
             raise pymysql.err.OperationalError(
                 2013, 'Lost connection to MySQL server during query')
 
-        self.check_that_it_is_all_or_nothing(strike)
+        self.check_each(self.is_all_or_nothing(strike))
 
 
 class TestRealDeadlocks(mariadb.MariaDBMixin, amphora.AmphoraCases):
