@@ -48,9 +48,6 @@ if ! "$venv/bin/tox" --version >/dev/null 2>&1 \
     rm -rf "$venv"
     "$python" -m venv "$venv"
     "$venv/bin/python" -m pip install -q 'tox>=4.6.0' bindep
-    # With uv an environment takes a fifth of the processor time.
-    "$venv/bin/python" -m pip install -q tox-uv \
-        || say "without uv: tox takes pip"
 fi
 
 missing=$("$venv/bin/bindep" -b test) || [ -n "$missing" ] \
@@ -96,12 +93,7 @@ run_tox() { (become_tox "$@"); }
 
 rm -f .tox/ci/report.json ".tox/ci-$oldest/report.json"
 # Both need the environment that builds the package: one makes it.
-if ! run_tox ci --notest && [ -x "$venv/bin/uv" ]; then
-    # uv does not know what pip is told of indexes and certificates.
-    say "once more, with pip in place of uv"
-    "$venv/bin/python" -m pip uninstall -q -y tox-uv tox-uv-bare uv
-    run_tox ci --notest || true
-fi
+run_tox ci --notest || true
 {
     renice -n 5 "$BASHPID" >/dev/null
     become_tox "ci-$oldest" -- "$cloud_tests"

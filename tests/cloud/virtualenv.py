@@ -45,30 +45,12 @@ def make(name, *requirements, setup=None):
         if not made_for.exists() or made_for.read_text() != wanted:
             shutil.rmtree(venv, ignore_errors=True)
             process.run(sys.executable, '-m', 'venv', venv)
-            _install(venv, requirements)
+            process.run(*isolation.outside(
+                venv / 'bin/pip', 'install', '-q', *requirements))
             if setup:
                 process.run(venv / 'bin/python', '-c', setup, venv)
             made_for.write_text(wanted)
     return venv
-
-
-def _install(venv, requirements):
-    """Install by uv, or by pip, which takes twenty times as long.
-
-    uv does not know what pip is told of indexes and certificates.
-    """
-    uv = pathlib.Path(sys.executable).with_name('uv')
-    if uv.exists():
-        try:
-            process.run(*isolation.outside(
-                uv, 'pip', 'install', '-q', '--python', venv / 'bin/python',
-                *requirements))
-        except RuntimeError:
-            pass
-        else:
-            return
-    process.run(*isolation.outside(
-        venv / 'bin/pip', 'install', '-q', *requirements))
 
 
 def make_linked(venv, required, programs=()):
