@@ -119,8 +119,10 @@ class TestNorthbound(fakes.OVNTestCase):
         seen = waiting.wait_for(
             lambda: (found := self.southbound.read()) and
             len(found) == 3 and found, 'monitors of ovn-northd')
-        self.assertEqual({'192.0.2.10', '192.0.2.11', '192.0.2.12'},
-                         {address for _, address in seen})
+        self.assertEqual(
+            {('192.0.2.10', 80), ('192.0.2.11', 80), ('192.0.2.12', 80)},
+            {(self.fake.addresses[port_id][0], port)
+             for port_id, port in seen})
 
         self.assertEqual({}, self.subject.remove(self.cluster_id))
         self.assertIsNone(self.get_state())
