@@ -23,6 +23,9 @@ from octavia_hmsync.distributor import probe_frames
 # Seconds: for how long is waited for answers, and after which it is asked
 # again, as a member may have to find out first where to send them.
 _PATIENCE, _AGAIN = 0.8, 0.2
+# How often, where others answer: a dead one never does, and new connections go
+# to it meanwhile.
+_ROUNDS = 2
 _DSCP_SHIFT = 2
 
 
@@ -74,9 +77,9 @@ class Questions:
         return Proof(frozenset(self._proven), frozenset(self._refuse))
 
     @property
-    def are_left(self) -> bool:
-        """Whether some have not answered."""
-        return bool(self._left)
+    def left(self) -> int:
+        """How many have not answered."""
+        return len(self._left)
 
     def ask(self) -> list[bytes]:
         """Return frames to members that have not answered."""
@@ -129,14 +132,17 @@ def prove(line: _Line, document: doc.Document, macs: abc.Collection[str],
     :raises VswitchUnavailable: if the line fails.
     """
     questions = Questions(document, macs)
-    if not questions.are_left:
+    if not questions.left:
         return questions.proof
     poll = select.poll()
     poll.register(line, select.POLLIN)
     end = time.monotonic() + patience
-    again = 0.0
-    while questions.are_left and (now := time.monotonic()) < end:
+    again, rounds, everybody = 0.0, 0, questions.left
+    while questions.left and (now := time.monotonic()) < end:
         if now >= again:
+            if rounds >= _ROUNDS and questions.left < everybody:
+                break
+            rounds += 1
             again = now + _AGAIN
             line.send(questions.ask())
         poll.poll(max(0.0, min(again, end) - now) * 1000)

@@ -88,6 +88,12 @@ class TestProof(base.BaseTestCase):
         found = self.prove(make_document(), BEARS, SILENT, patience=0.01)
         self.assertEqual(({BEARS}, set()), (found.proven, found.refuse))
 
+    def test_dead(self):
+        """Nobody waits for a dead one for long, where others answer."""
+        found = self.prove(make_document(), BEARS, SILENT)
+        self.assertEqual(proof.Proof(frozenset([BEARS])), found)
+        self.assertEqual(2, self.members.rounds)
+
     def test_nobody_looks(self):
         self.assertEqual(proof.Proof(), self.prove(
             documents.make_document(doc.ACTIVE), BEARS))
@@ -106,7 +112,7 @@ class TestProof(base.BaseTestCase):
                     dataclasses.replace(answer, flags=probe_frames.ACK)):
                 questions.hear(other.to_frame())
         self.assertEqual(proof.Proof(), questions.proof)
-        self.assertTrue(questions.are_left)
+        self.assertEqual(2, questions.left)
 
     def test_answered_after_all(self):
         """What is answered in another order counts."""
