@@ -393,12 +393,7 @@ class TestConnections(FabricTestCase):
         self.assertEqual({'max_flows': 1000000, 'full': False}, {
             name: look()[name] for name in ('max_flows', 'full')})
         # By a flood, which is not looked at meanwhile.
-        tap = self.useFixture(raw.Tap(self.client))
-        for number in range(300):
-            tap.send(raw.ethernet(
-                self.client.mac, vip.get_mac(self.node), 0x800, raw.ipv4(
-                    '10.0.0.200', fabric.VIP, 6, raw.tcp(
-                        2000 + number, fabric.PORT, 0x10))))
+        self.flood(vip)
         self.check()
         for table in sharing.LEARNED:
             self.assertGreater(21, self.node.distributor._ofctl.count(
@@ -415,6 +410,15 @@ class TestConnections(FabricTestCase):
                 break
         else:
             self.fail('The new member gets no connections.')
+
+    def flood(self, vip):
+        """Send packets of connections that nobody has opened."""
+        tap = self.useFixture(raw.Tap(self.client))
+        for number in range(300):
+            tap.send(raw.ethernet(
+                self.client.mac, vip.get_mac(self.node), 0x800, raw.ipv4(
+                    '10.0.0.200', fabric.VIP, 6, raw.tcp(
+                        2000 + number, fabric.PORT, 0x10))))
 
     def test_bound_of_the_node(self):
         """All VIPs together have no room for more pins, and lose nothing."""
@@ -456,12 +460,7 @@ class TestConnections(FabricTestCase):
         # Each goes by the list of before as long as that is good.
         self.open(40, a, b)
         clients.open(40)
-        tap = self.useFixture(raw.Tap(self.client))
-        for number in range(300):
-            tap.send(raw.ethernet(
-                self.client.mac, vip.get_mac(self.node), 0x800, raw.ipv4(
-                    '10.0.0.200', fabric.VIP, 6, raw.tcp(
-                        2000 + number, fabric.PORT, 0x10))))
+        self.flood(vip)
         self.check()
         self.assertEqual([], clients.find_broken())
         for then, now in zip(before, count(), strict=True):

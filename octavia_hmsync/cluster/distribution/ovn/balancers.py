@@ -43,7 +43,7 @@ class Applied:
     :param source_port_id: of the port from which OVN probes members.
     :param ports: of listeners.
     :param members: {port: id of a member} of the members that OVN probes.
-    :param serving: ids of those that get new connections.
+    :param serving: ids of the members that get new connections.
     :param scene: what describe() returned.
     """
 

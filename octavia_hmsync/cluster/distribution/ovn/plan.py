@@ -140,7 +140,7 @@ def find_checks(vips: abc.Mapping[str, str], mappings: abc.Mapping[str, str],
                 ports: abc.Container[int] = ()) -> frozenset[str]:
     """Return what Balancer.checks has, from its other fields.
 
-    :param ports: those that are open.
+    :param ports: open ports.
     """
     # An address of IPv6 has more colons.
     return frozenset(

@@ -7,6 +7,7 @@ And opens ports at which no member answers, see plan.py.
 
 from collections import abc
 import threading
+import time
 
 from oslo_log import log as logging
 
@@ -23,6 +24,9 @@ LOG = logging.getLogger(__name__)
 # Octavia is used only after a change.
 _INTERVAL = 0.5
 _PAUSE = 5
+# Seconds after which ports are compared though nothing has changed here:
+# another controller may have opened one, and died.
+_RARELY = 30
 
 _UP = probe_repo.Result(probe_repo.UP)
 _STATES = {'online': probe_repo.UP, 'offline': probe_repo.DOWN}
@@ -82,6 +86,8 @@ class OVNProbeWatch:
         self._results: dict[str, probe_repo.Result] = {}
         # Ids of members without a result, whose rows were deleted.
         self._unprobed: set[str] = set()
+        # With what ports were compared last, and in which period.
+        self._compared: tuple[object, ...] | None = None
         self._is_away = False
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -156,9 +162,13 @@ class OVNProbeWatch:
         self._open(by_port)
 
     def _open(self, statuses):
+        all_applied = self._balancers.get_applied()
+        seen = statuses, all_applied, time.monotonic() // _RARELY
+        if seen == self._compared:
+            # To list is slow where OVN has many load balancers.
+            return
         there = self._balancers.northbound.list()
-        for cluster_id, (applied,
-                         _addresses) in self._balancers.get_applied().items():
+        for cluster_id, (applied, _addresses) in all_applied.items():
             before = there.get(cluster_id)
             if before is None:
                 continue
@@ -172,6 +182,7 @@ class OVNProbeWatch:
             if ports != before.open and self._balancers.northbound.set_open(
                     cluster_id, ports):
                 _say(cluster_id, ports - before.open, before.open - ports)
+        self._compared = seen
 
 
 def _say(cluster_id, opened, closed):
@@ -183,6 +194,6 @@ def _say(cluster_id, opened, closed):
             'processors, connection_limit.', cluster_id,
             plan.write_ports(opened))
     if closed:
-        LOG.info('Members of the cluster %s answer OVN again at port %s: it '
-                 'sends new connections to those that do.', cluster_id,
+        LOG.info('Members of the cluster %s answer OVN again at port %s: '
+                 'they alone get new connections.', cluster_id,
                  plan.write_ports(closed))

@@ -108,7 +108,7 @@ class FakeSouthbound:
     def read(self):
         if self.error:
             raise self.error
-        return self.statuses
+        return dict(self.statuses)
 
 
 class FakePorts:

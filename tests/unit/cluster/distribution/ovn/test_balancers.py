@@ -2,6 +2,8 @@
 
 """OVN is told what rows say, whatever happens meanwhile."""
 
+from unittest import mock
+
 import fixtures
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
@@ -414,6 +416,8 @@ class TestWatch(fakes.OVNTestCase):
     def test_no_member_answers(self):
         """Who is overloaded everywhere is not dark, at that port alone."""
         log = self.useFixture(fixtures.FakeLogger())
+        self.useFixture(fixtures.MockPatch(
+            'octavia_hmsync.cluster.distribution.ovn.probes._RARELY', 1e9))
         self.add_listener(self.cluster_id, 443)
         self.look()
         ports = {member_id: port_id for applied, _
@@ -434,6 +438,11 @@ class TestWatch(fakes.OVNTestCase):
                     set(open_ports),
                     self.northbound.list()[self.cluster_id].open)
         self.assertEqual(2, log.output.count('at port 443, and would refuse'))
+        # Nothing is listed where nothing has changed.
+        with mock.patch.object(self.northbound, 'list',
+                               autospec=True) as list_all:
+            self.probes.hear()
+        list_all.assert_not_called()
         # Another process saw it first.
         other = self.one_more()
         self.southbound.statuses = dict.fromkeys(
