@@ -418,6 +418,7 @@ class TestWatch(fakes.OVNTestCase):
         log = self.useFixture(fixtures.FakeLogger())
         self.useFixture(fixtures.MockPatch(
             'octavia_hmsync.cluster.distribution.ovn.probes._RARELY', 1e9))
+        self.add_member(self.cluster_id)
         self.add_listener(self.cluster_id, 443)
         self.look()
         ports = {member_id: port_id for applied, _
