@@ -76,11 +76,13 @@ class Backend(typing.Protocol):
 
     def apply(self, vip_id: str, document: doc.Document,
               previous: dict[str, typing.Any] | None, now: float,
-              keep: abc.Callable[[dict[str, typing.Any]], None] | None = None
-              ) -> dict[str, typing.Any]:
+              keep: abc.Callable[[dict[str, typing.Any]], None] | None = None,
+              down: abc.Collection[str] = ()) -> dict[str, typing.Any]:
         """Put it in force.
 
         Another transition than advance() returned is kept before it is.
+
+        :param down: MAC addresses of members whose front ends are seen DOWN.
         """
 
     def describe(self, state: dict[str, typing.Any]

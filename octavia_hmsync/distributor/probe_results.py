@@ -14,6 +14,8 @@ import threading
 import time
 import uuid
 
+from octavia_hmsync.distributor import probe_rules
+
 UNKNOWN = 'UNKNOWN'
 GONE = 'GONE'
 
@@ -122,6 +124,12 @@ class Results:
             # It may be probed again.
             if self._results.get(key) is oldest:
                 del self._results[key]
+
+    def is_down(self, vip_id: str, member_id: str) -> bool:
+        """Tell whether a member was DOWN when it was last probed."""
+        with self._changed:
+            result = self._results.get((vip_id, member_id))
+            return result is not None and result.state == probe_rules.DOWN
 
     def get_of_vip(self, vip_id: str) -> dict[str, Result]:
         """Return {id of a member: its Result} of probed members."""

@@ -153,17 +153,18 @@ class Server(base.BaseApplication):
     def load(self) -> typing.Any:
         """Make the application, in the worker."""
         options = self._conf[distributor_conf.GROUP]
+        # Clients that wait for news take threads away from others.
+        self._results = probe_results.Results(options.threads // 2)
         try:
             all_vips = vips.Vips(store.Store(options.state_path),
-                                 find_backend(self._conf)(self._conf))
+                                 find_backend(self._conf)(self._conf),
+                                 is_down=self._results.is_down)
         except exceptions.HMSyncException as e:
             LOG.error('The distributor cannot begin: %s', e)
             # With this code the arbiter ends, instead of trying again.
             sys.exit(arbiter.Arbiter.WORKER_BOOT_ERROR)
         self._vips = all_vips
         self._restorer = restore.Restorer(all_vips, options.restore_interval)
-        # Clients that wait for news take threads away from others.
-        self._results = probe_results.Results(options.threads // 2)
         self._prober = prober.Prober(all_vips, self._results,
                                      options.probe_interval,
                                      options.probe_misses,

@@ -53,11 +53,16 @@ class Vips:
     """The VIPs of a distributor. Threads may share it.
 
     :ivar backend: the data plane.
+    :param is_down: tells of a VIP and a member, by id, whether probes find its
+                    front end DOWN.
     :raises StoreFailed: if nothing can be read.
     """
 
     def __init__(self, kept: store.Store, backend: backend_.Backend,
-                 clock: abc.Callable[[], float] = time.time) -> None:
+                 clock: abc.Callable[[], float] = time.time,
+                 is_down: abc.Callable[[str, str], bool] = lambda *_: False
+                 ) -> None:
+        self._is_down = is_down
         self._store = kept
         self.backend = backend
         self._clock = clock
@@ -130,7 +135,10 @@ class Vips:
                 self._entries[vip_id] = known
 
         with self._following(vip_id):
-            self.backend.apply(vip_id, adapted, vip.transition, now, keep)
+            self.backend.apply(
+                vip_id, adapted, vip.transition, now, keep, down={
+                    member.mac for member in adapted.members
+                    if member.mac and self._is_down(vip_id, member.id)})
 
     def leave(self, vip_id: str, version: int) -> None:
         """Answer for a VIP no more, which another distributor has announced.

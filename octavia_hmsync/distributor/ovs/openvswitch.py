@@ -87,7 +87,8 @@ class OpenVSwitch:
     adopt = staticmethod(states.adopt)
     describe = staticmethod(states.describe)
 
-    def apply(self, vip_id, document, previous=None, now=None, keep=None):
+    def apply(self, vip_id, document, previous=None, now=None, keep=None,
+              down=()):
         """Put a document in force; again does no harm.
 
         What is right already is not touched. It must be called again, with
@@ -95,6 +96,7 @@ class OpenVSwitch:
 
         :param previous: what advance() or apply() returned last for this VIP,
                          a dict; None if there was nothing.
+        :param down: MAC addresses of members whose front ends are seen DOWN.
         :returns: the state of the VIP, a dict for JSON, to be kept: by it
                   connections stay where they are over the next change.
         """
@@ -103,9 +105,9 @@ class OpenVSwitch:
             self.advance(document, previous, now))
         with self._locks[vip_id]:
             return self._apply(vip_id, document, transition, now,
-                               keep or (lambda _state: None)).to_json()
+                               keep or (lambda _state: None), down).to_json()
 
-    def _apply(self, vip_id, document, transition, now, keep):
+    def _apply(self, vip_id, document, transition, now, keep, down):
         bridge = _name_bridge(vip_id)
         self._applied.setdefault(vip_id)
         if self._ofctl.get_boot(bridge) is None:
@@ -127,7 +129,8 @@ class OpenVSwitch:
         # Not known any more, should this fail.
         self._applied[vip_id] = None
         if before and before.boot == after.boot:
-            after = self._programmer.change(before, after, now, keep)
+            after = self._programmer.change(before, after, now, keep,
+                                            down)
         elif is_new:
             self._programmer.begin(after)
         else:

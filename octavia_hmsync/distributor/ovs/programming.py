@@ -124,24 +124,24 @@ class Programmer:
         self._program(after, there.flows, self._ofctl.get_groups(bridge),
                       there.macs)
 
-    def change(self, before, after, now, keep):
+    def change(self, before, after, now, keep, down=()):
         """Program what was programmed by this process before.
 
-        :param keep: see Backend.apply().
+        :param keep: see Backend.apply(), also for down.
         :returns: what is in force then.
         """
         if (before.program.cookie == after.program.cookie and
                 self.has(after)):
             return after
         handover = transitions.make_handover(
-            before.transition, after.transition, after.document)
+            before.transition, after.transition, after.document, down)
         if handover:
             between = after._replace(program=self.compile(
                 after.document, handover, after.in_port, after.room,
                 pins_all=True))
             seen = self._read_cache(before)
             self.replace(before, between)
-            self._pin(before, seen)
+            self._pin(before, seen, down)
             after = self._prove(after, seen, now, keep)
             # First packets that its cache has forwarded meanwhile are pinned
             # now, where they went.
@@ -214,11 +214,12 @@ class Programmer:
             LOG.info('Connections that begin are not known: %s', e)
             return None
 
-    def _pin(self, before, seen):
+    def _pin(self, before, seen, down):
         """Pin connections whose first packet may come again."""
         if seen is None or before.room is not pipeline.Room.ENOUGH:
             return
-        begun = beginnings.find(seen, mapping.get_living(before.document))
+        begun = beginnings.find(
+            seen, mapping.get_living(before.document).difference(down))
         if begun:
             try:
                 self._ofctl.apply(before.bridge, [

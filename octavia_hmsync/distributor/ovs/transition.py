@@ -251,7 +251,8 @@ class _Forgetting:
 
 
 def make_handover(before: Transition, after: Transition,
-                  document: doc.Document) -> Transition | None:
+                  document: doc.Document,
+                  down: abc.Collection[str] = ()) -> Transition | None:
     """Return what is to be in force between two transitions.
 
     With it, all beginnings are to be pinned, until Open vSwitch has accounted
@@ -260,14 +261,19 @@ def make_handover(before: Transition, after: Transition,
     :param before: what was in force.
     :param after: what advance() returned then.
     :param document: the VIP document of the latter.
+    :param down: MAC addresses of members to which nothing new is sent in the
+                 handover either, unless there is no other one.
     :returns: a Transition; None where beginnings go on as before, but for
               those of members that are dead.
     """
-    former = mapping.without_dead(
-        before.current, mapping.get_living(document), after.current)
+    living = mapping.get_living(document)
+    former = mapping.without_dead(before.current, living, after.current)
     if former == after.current or not former.slots:
         return None
-    return dataclasses.replace(after, current=former)
+    answering = mapping.without_dead(former, living.difference(down),
+                                     after.current)
+    return dataclasses.replace(
+        after, current=answering if answering.slots else former)
 
 
 def get_end(transition: Transition,

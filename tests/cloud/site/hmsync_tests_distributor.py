@@ -65,8 +65,10 @@ class Backend:
         with open(self._path(f'pins-{vip_id}'), 'w') as content:
             content.write(json.dumps(pins))
 
-    def apply(self, vip_id, document, previous=None, now=None, keep=None):
+    def apply(self, vip_id, document, previous=None, now=None, keep=None,
+              down=()):
         self._call('apply', vip_id)
+        self.down = set(down)
         state = self.advance(document, previous, now)
         content = json.dumps({'document': document.to_dict(), 'state': state})
         if self._read(f'vip-{vip_id}') != content:

@@ -52,9 +52,10 @@ class DistributorTestCase(base.TestCase):
             self.kept.close()
         self.kept = store.Store(self.state_path, timeout=0)
         self.backend = hmsync_tests_distributor.Backend(self.conf)
-        self.vips = vips.Vips(self.kept, self.backend, self.clock)
-        self.restorer = restore.Restorer(self.vips, 1, clock=self.clock)
         self.results = probe_results.Results(2, self.clock)
+        self.vips = vips.Vips(self.kept, self.backend, self.clock,
+                              self.results.is_down)
+        self.restorer = restore.Restorer(self.vips, 1, clock=self.clock)
 
     def tearDown(self):
         self.kept.close()

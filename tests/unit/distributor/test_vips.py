@@ -44,6 +44,18 @@ class TestVips(distributors.DistributorTestCase):
         self.assertFalse(self.put())
         self.assertEqual([VIP_ID], self.read_calls('apply'))
 
+    def test_down(self):
+        """The data plane hears who does not answer now."""
+        self.put(7)
+        self.assertEqual(set(), self.backend.down)
+        member = examples.make_document().members[0]
+        self.results.note(VIP_ID, member.id, 'DOWN')
+        self.put(8)
+        self.assertEqual({member.mac}, self.backend.down)
+        self.results.note(VIP_ID, member.id, 'UP')
+        self.put(9)
+        self.assertEqual(set(), self.backend.down)
+
     def test_versions(self):
         self.put(7)
         self.assertTrue(self.put(8, active=False))
@@ -209,11 +221,11 @@ class TestVips(distributors.DistributorTestCase):
         began, go_on = threading.Event(), threading.Event()
         apply = self.backend.apply
 
-        def wait(vip_id, *args):
+        def wait(vip_id, *args, **kwargs):
             if vip_id == VIP_ID:
                 began.set()
                 go_on.wait(60)
-            return apply(vip_id, *args)
+            return apply(vip_id, *args, **kwargs)
 
         with mock.patch.object(self.backend, 'apply', autospec=True,
                                side_effect=wait), \
@@ -328,7 +340,7 @@ class TestVips(distributors.DistributorTestCase):
         self.put(1, members=['ACTIVE'] * 2)
         apply, given = self.backend.apply, []
 
-        def find_out(vip_id, document, previous, now, keep):
+        def find_out(vip_id, document, previous, now, keep, down):
             (_slot, ((_own, mac),)), *_ = previous['current']['slots']
             given.append({**previous, 'proven': [mac]})
             keep(given[0])

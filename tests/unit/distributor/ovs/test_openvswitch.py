@@ -245,6 +245,30 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.apply(doc.ACTIVE, doc.DEAD, now=9999)
         self.assertEqual([2], self.flows.waits)
 
+    def test_handover_of_one_that_is_down(self):
+        """What begins meanwhile goes where it will go, again, too."""
+        told, apply = [], self.flows.apply
+
+        def note(bridge, lines):
+            told.append(lines)
+            if len(told) != 2:
+                apply(bridge, lines)
+
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.patch(self.flows, 'apply', note)
+        self.flows.cache = [
+            'eth_type(0x0800),ipv4(src=10.0.0.9,dst=10.0.0.5,proto=6,frag=no),'
+            f'tcp(src={port}),tcp_flags(+syn-ack), packets:0, actions:set(eth('
+            f'dst={documents.mac(port)})),4' for port in (0, 1)]
+        document = documents.make_document(doc.ACTIVE, doc.DRAINING)
+        self.vswitch.apply(VIP, document, self.state, 1000,
+                           down={documents.mac(1)})
+        [handover, begun, after] = told
+        self.assertEqual(1, len(begun))
+        self.assertIn('tcp_src=0', begun[0])
+        self.assertEqual(*([line for line in lines if line.startswith(
+            'group add')] for lines in (handover, after)))
+
     def test_beginnings(self):
         """What begins is pinned, whatever becomes of that."""
         told, apply = [], self.flows.apply

@@ -125,6 +125,22 @@ class TestTransition(base.BaseTestCase):
         both = {0: [0], 1: [9]}
         self.assertEqual((both, both), self.go(A, (A, 9)))
 
+    def test_handover(self):
+        """Nothing new goes to a member that is seen DOWN."""
+        before = transitions.advance(None, make(A, A, A), 1000)
+        for states, down, expected in (
+                ((A, DR, A, A), (), {0: [0], 1: [1], 2: [2]}),
+                ((A, DR, A, A), (1,), {0: [0], 2: [2]}),
+                # Unless nothing else is left, as where it is cut off itself.
+                ((DR, DR, DR), (0, 1, 2), {0: [0], 1: [1], 2: [2]}),
+                ((A, DEAD, A, A), (1,), {0: [0], 2: [2]})):
+            document = make(*states)
+            after = transitions.advance(before, document, 1001)
+            handover = transitions.make_handover(
+                before, after, document, {documents.mac(one) for one in down})
+            self.assertEqual(expected, slots(handover.current))
+            self.assertEqual(after.formers, handover.formers)
+
     def test_draining(self):
         """In the base only; then removed."""
         self.go(A, A)
