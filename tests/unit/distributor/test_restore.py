@@ -128,10 +128,10 @@ class TestRestorer(distributors.DistributorTestCase):
         self.start()
         apply = self.backend.apply
 
-        def refuse(vip_id, *args):
+        def refuse(vip_id, *args, **kwargs):
             if vip_id in IDS[:6]:
                 raise exceptions.VswitchUnavailable('its port is gone.')
-            return apply(vip_id, *args)
+            return apply(vip_id, *args, **kwargs)
 
         with mock.patch.object(self.backend, 'apply', autospec=True,
                                side_effect=refuse):
