@@ -39,7 +39,10 @@ _HEADER = struct.Struct('!BBHI')
 _CODES = struct.Struct('!HH')
 _METERS, _EMPTIED, _COUNTED = b'meters', b'emptied', b'counted'
 _NO_BUFFER = 0xffffffff
-_FROM_CONTROLLER = 0xfffffffd
+# The bridge itself, a port as any other. What comes of none, of a controller,
+# is dropped where it passes a patch port and then connection tracking: the
+# firewall of a member on the same node.
+_FROM_BRIDGE = 0xfffffffe
 # What ovs-vswitchd sends us of a frame, and that it does at all.
 _WHOLE = 0xffff
 _PACKET_IN_FIXED = 24
@@ -56,7 +59,7 @@ def make_message(kind: int, body: bytes, number: int = 0) -> bytes:
 def make_packet_out(frame: bytes, port: int) -> bytes:
     """Return what sends a frame out of an OpenFlow port."""
     return make_message(_PACKET_OUT, struct.pack(
-        '!IIH6xHHIH6x', _NO_BUFFER, _FROM_CONTROLLER, 16, 0, 16, port,
+        '!IIH6xHHIH6x', _NO_BUFFER, _FROM_BRIDGE, 16, 0, 16, port,
         0) + frame)
 
 

@@ -425,6 +425,24 @@ class TestLooks(base.BaseTestCase):
         self.wait_for(m0=UP, m1=DOWN, m2=UP)
         print(f'told after {times} s')
 
+    def test_firewall(self):
+        """The node has members itself, whose connections it follows."""
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        for kind in ('tcp', 'tcp6'):
+            for flow in (
+                    f'table=0,priority=10,{kind},ct_state=-trk,'
+                    f'actions=ct(table=1)',
+                    f'table=1,{kind},ct_state=+trk+new,'
+                    f'actions=ct(commit),NORMAL',
+                    f'table=1,{kind},ct_state=+trk+est,actions=NORMAL'):
+                self.node.ofctl('add-flow', 'br-int', flow)
+        looks = self.note_looks()
+        # More than are excused where packets get lost.
+        waiting.wait_for(lambda: DOWN in self.get().values() or min(
+            [member for _, member in looks].count(self.get_id(slot))
+            for slot in range(3)) >= 12, 'looks at all')
+        self.assertEqual(dict.fromkeys(range(3), UP), self.get())
+
     def test_nothing_serves(self):
         """It answers ARP, and its haproxy does not run."""
         self.wait_for(m0=UP, m1=UP, m2=UP)

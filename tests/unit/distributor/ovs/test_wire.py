@@ -48,7 +48,7 @@ class TestLine(base.TestCase):
     def test_send(self):
         self.line.send([FRAME, FRAME], b'mark')
         self.assertEqual(2 * (bytes.fromhex(
-            '040d0064 00000000 ffffffff fffffffd 0010 000000000000'
+            '040d0064 00000000 ffffffff fffffffe 0010 000000000000'
             '0000 0010 00000001 0000 000000000000') + FRAME) +
             bytes.fromhex('0402000c 00000000') + b'mark',
             self.vswitch.recv(4096))
