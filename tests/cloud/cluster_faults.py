@@ -315,10 +315,7 @@ class NodeKilled(Fault):
         self.cloud.kill_node(self._child.host)
 
     def end(self):
-        node = self.cloud.networking.chassis[self._child.host]
-        node.vswitch.start()
-        node.controller.start()
-        self._child.start()
+        self.cloud.start_node(self._child.host)
 
 
 # What operators and tenants do meanwhile.

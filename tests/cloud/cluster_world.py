@@ -331,7 +331,7 @@ class World:
                     rows['hmsync_cluster_member']
                     if member['state'] == 'ACTIVE') and
                 not [each for each in self.cloud.distributors.values()
-                     if not each.is_ready()]):
+                     if each.running and not each.is_ready()]):
             return None
         return (f'{found.provisioning_status}, {status}, slots {serving}, '
                 f'{rows}')

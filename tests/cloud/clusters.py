@@ -193,12 +193,35 @@ class ClusterOctavia(octavia.Octavia):
         self.networking.chassis[host].namespace.run('ip', 'link', 'set',
                                                     'ctl0', state)
 
+    @contextlib.contextmanager
+    def without_management(self, host):
+        """Have a node of ML2/OVS reach neither controllers nor Neutron."""
+        with self.networking.chassis[host].without_rabbitmq():
+            self.set_link(host, 'down')
+            try:
+                yield
+            finally:
+                self.set_link(host, 'up')
+
     def kill_node(self, host):
-        """What a network node without power leaves: nothing that runs."""
+        """What a node without power leaves: nothing that runs, or answers."""
         node = self.networking.chassis[host]
+        self.compute.dead_hosts.add(host)
+        self.set_link(host, 'down')
         for child in (self.distributors[host], *node.agents,
-                      node.vswitch.vswitchd, node.vswitch.server):
+                      node.vswitch.vswitchd, node.vswitch.server,
+                      *self.compute.get_instances(host)):
             child.kill_tree()
+
+    def start_node(self, host):
+        """Give it power again; its instances are gone."""
+        node = self.networking.chassis[host]
+        node.vswitch.start()
+        for agent in node.agents:
+            agent.start()
+        self.set_link(host, 'up')
+        self.distributors[host].start()
+        self.compute.dead_hosts.discard(host)
 
 
 class OVNClusterOctavia(ClusterOctavia):

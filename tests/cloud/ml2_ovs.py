@@ -2,6 +2,7 @@
 
 """Neutron's ML2/OVS: its RPC server, and the agents of each node."""
 
+import contextlib
 import os
 
 from tests.cloud import neutron
@@ -120,6 +121,19 @@ class Node(nodes.Node):
             name, self.host, self._directory, options, self._wrap,
             # For ovs-ofctl and ovs-vsctl, which agents call.
             {'OVS_RUNDIR': self.vswitch.directory})))
+
+    @contextlib.contextmanager
+    def without_rabbitmq(self):
+        """Have what its agents say, and hear, go nowhere meanwhile."""
+        port = self._rabbitmq.port
+        self.namespace.run(
+            'nft', 'table inet cut { chain output { '
+            'type filter hook output priority 0; '
+            f'tcp dport {port} drop; tcp sport {port} drop; }}; }}')
+        try:
+            yield
+        finally:
+            self.namespace.run('nft', 'delete table inet cut')
 
     def _wrap(self, command):
         # The names of its routers' namespaces go with it.

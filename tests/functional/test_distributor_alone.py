@@ -22,8 +22,6 @@ from octavia_hmsync.cluster.distribution.ovs import probe_watch
 from octavia_hmsync.cluster.distribution.ovs import vips as cluster_vips
 from octavia_hmsync.db import api
 from octavia_hmsync.distributor.ovs import bridges
-from octavia_hmsync.distributor.ovs import pipeline
-from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync import exceptions
 from tests.cloud import certificates
 from tests.cloud import distributor
@@ -166,12 +164,9 @@ class TestAlone(distributors.DistributorTestCase):
 
     def get_chosen(self):
         """Names of hosts that the current mapping leads to."""
-        groups = self.node.ofctl(
-            'dump-groups', bridges.Names.of(self.cluster_id).bridge)
-        current, = [line for line in groups.splitlines()
-                    if f'group_id={pipeline.CURRENT},' in line]
-        return {host.name for host in self.hosts
-                if f'{sharing.to_number(host.mac):#x}' in current}
+        macs = fabric.find_chosen(self.node.vswitch, self.cluster_id,
+                                  [host.mac for host in self.hosts])
+        return {host.name for host in self.hosts if host.mac in macs}
 
     def wait_until_chosen(self, hosts, why):
         names = {host.name for host in hosts}

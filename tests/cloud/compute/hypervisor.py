@@ -86,6 +86,11 @@ class Hypervisor(fixtures.Fixture):
                 return booted
         return None
 
+    def get_instances(self, host):
+        """Return the instances at a host."""
+        return [booted for booted in list(self.instances.values())
+                if booted.host == host]
+
     # What the driver calls
 
     def call_build(self, name, image_id, network_ids, port_ids, files,

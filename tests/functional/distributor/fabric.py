@@ -13,8 +13,11 @@ from oslo_config import cfg
 
 from octavia_hmsync.cluster.members import silent_vip
 from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor.ovs import bridges
 from octavia_hmsync.distributor.ovs import conf as ovs_conf
 from octavia_hmsync.distributor.ovs import openvswitch
+from octavia_hmsync.distributor.ovs import pipeline
+from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync.distributor.ovs import state as states
 from tests.cloud import openvswitch as cloud_ovs
 
@@ -23,6 +26,18 @@ VIP6 = 'fd00::5'
 PORT = 8000
 # A busy machine takes its time.
 _TIMEOUT = 20
+
+
+def find_chosen(vswitch, vip_id, macs):
+    """Return the MAC addresses of members that new connections go to.
+
+    :param vswitch: of the node of a distributor.
+    :param macs: of all members.
+    """
+    groups = vswitch.ofctl('dump-groups', bridges.Names.of(vip_id).bridge)
+    current, = [line for line in groups.splitlines()
+                if f'group_id={pipeline.CURRENT},' in line]
+    return {mac for mac in macs if f'{sharing.to_number(mac):#x}' in current}
 
 
 class Host(fixtures.Fixture):
