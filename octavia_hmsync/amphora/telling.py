@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import re
 import time
 
 from octavia_hmsync.compat import amphora_driver as compat_driver
@@ -33,6 +34,8 @@ _GRACE = 1
 _KEPT = 60000
 # Characters of an agent's answer to show.
 _DETAIL = 300
+# haproxy names each file with its directory, whose ids say nothing.
+_DIRECTORY = re.compile(r'(?<![\w:/.-])/(?:[\w.-]+/)+')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +116,8 @@ def _shorten(text):
         said = json.loads(text)
         text = f'{said["message"]}: {said["details"]}'
     # haproxy says what is wrong only after some notices.
-    lines = [line for line in text.splitlines() if '[NOTICE]' not in line]
+    lines = [_DIRECTORY.sub('', line) for line in text.splitlines()
+             if '[NOTICE]' not in line]
     # Escaped, for the terminal.
     return ascii(' '.join(' '.join(lines).split())[:_DETAIL])[1:-1]
 

@@ -159,6 +159,16 @@ class Planner:
             self._secrets.get_secret(
                 context.RequestContext(project_id=listener.project_id), ref)
 
+    def read_pems(self, listener):
+        """Return the certificates of a listener, with their keys.
+
+        :returns: {name of a file: its content}, as Octavia's driver has them.
+        :raises Exception: any error of the certificate manager.
+        """
+        data = cert_parser.load_certificates_data(self._secrets, listener)
+        return {f'{found.id}.pem': cert_parser.build_pem(found).decode()
+                for found in (data['tls_cert'], *data['sni_certs']) if found}
+
     def plan(self, function, *args, facts=ANY):
         """Return the requests of a call of Octavia's driver.
 

@@ -95,6 +95,7 @@ _MEMBERS = (
           ('start', 4), ('reload', 4), ('post_network_plug', 4),
           ('upload_cert_amp', 3), ('update_amphora_agent_config', 4),
           ('update_vrrp_conf', 5))),
+    Call('octavia.common.tls_utils.cert_parser', 'build_pem', 1),
 )
 
 # Calls of octavia_hmsync.compat.cluster.

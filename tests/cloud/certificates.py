@@ -21,7 +21,7 @@ def _pem(certificate):
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _key_pem(key):
+def key_pem(key):
     return key.private_bytes(serialization.Encoding.PEM,
                              serialization.PrivateFormat.TraditionalOpenSSL,
                              serialization.NoEncryption())
@@ -72,7 +72,7 @@ class Authority:
         self.certificate_path = os.path.join(directory, f'{name}.cert.pem')
         self.key_path = os.path.join(directory, f'{name}.key.pem')
         _write(self.certificate_path, _pem(self._certificate))
-        _write(self.key_path, _key_pem(self._key))
+        _write(self.key_path, key_pem(self._key))
 
     def issue(self, common_name, key):
         """A certificate like those of Octavia's local generator, as PEM."""
@@ -136,7 +136,7 @@ class Certificates(fixtures.Fixture):
     def _issue(self, authority, common_name):
         path = os.path.join(self._directory, f'{common_name}.pem')
         _write(path, authority.issue(common_name, self._key) +
-               _key_pem(self._key))
+               key_pem(self._key))
         return path
 
     def issue_client(self, common_name):

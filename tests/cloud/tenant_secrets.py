@@ -40,7 +40,11 @@ class Secrets(fixtures.Fixture):
         with open(path, 'rb') as file:
             pem = file.read()
         certificate, mark, key = pem.partition(_KEY)
-        return self._write(self.add(certificate), 'key', mark + key)
+        return self.add_pair_of(certificate, mark + key)
+
+    def add_pair_of(self, certificate, key):
+        """As add_pair(), of PEM; the key may be that of another one."""
+        return self._write(self.add(certificate), 'key', key)
 
     def _write(self, ref, ending, content):
         path = os.path.join(self._directory, f'{ref}.{ending}')

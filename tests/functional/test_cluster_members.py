@@ -146,6 +146,32 @@ class MembersTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         """Return which backend each client gets."""
         return {address: self.get(address) for address in CLIENTS}
 
+    def read_configuration(self, member):
+        return member.instance.run_inside(
+            'cat', f'/var/lib/octavia/{self.lb.id}/haproxy.cfg').stdout
+
+    def start_asking(self):
+        """Ask the member in use again and again."""
+        self.asked, self.failed = [], []
+        self.ends = threading.Event()
+
+        def ask():
+            while not self.ends.is_set():
+                answer = self.get(CLIENTS[0])
+                self.asked.append(answer)
+                if answer not in BACKENDS:
+                    self.failed.append(answer)
+
+        self.asking = threading.Thread(target=ask)
+        self.asking.start()
+        self.addCleanup(self.stop_asking)
+
+    def stop_asking(self):
+        """Return what was answered, and what is not right of it."""
+        self.ends.set()
+        self.asking.join()
+        return self.asked, self.failed
+
 
 class TestMembers(MembersTestCase):
 
@@ -252,32 +278,6 @@ class TestMembers(MembersTestCase):
             compare_type='REGEX', value=regex,
             provisioning_status='PENDING_CREATE'))
         self.listener.l7policies.append(policy)
-
-    def read_configuration(self, member):
-        return member.instance.run_inside(
-            'cat', f'/var/lib/octavia/{self.lb.id}/haproxy.cfg').stdout
-
-    def start_asking(self):
-        """Ask the member in use again and again."""
-        self.asked, self.failed = [], []
-        self.ends = threading.Event()
-
-        def ask():
-            while not self.ends.is_set():
-                answer = self.get(CLIENTS[0])
-                self.asked.append(answer)
-                if answer not in BACKENDS:
-                    self.failed.append(answer)
-
-        self.asking = threading.Thread(target=ask)
-        self.asking.start()
-        self.addCleanup(self.stop_asking)
-
-    def stop_asking(self):
-        """Return what was answered, and what is not right of it."""
-        self.ends.set()
-        self.asking.join()
-        return self.asked, self.failed
 
     def test_standby(self):
         """One that stood by knows nobody before it was configured."""

@@ -19,6 +19,7 @@ import typing
 from octavia_hmsync.amphora import listener_plan
 from octavia_hmsync.amphora import listeners
 from octavia_hmsync.cluster.db import member_facts as facts_repo
+from octavia_hmsync.cluster.members import certificate_files
 from octavia_hmsync.cluster.members import own as own_
 from octavia_hmsync.cluster.members import silent_vip
 from octavia_hmsync.cluster.members import ticket_keys
@@ -122,7 +123,7 @@ class Plans:
         """Return the plan of a Target that gets all listeners."""
         def plan(facts):
             shown = self._show(group, amphora_id, slot)
-            return self._add_keys(listener_plan.plan(
+            return self._finish(listener_plan.plan(
                 self._planner, shown, find_amphora(shown, amphora_id),
                 facts), facts)
         return plan
@@ -142,12 +143,14 @@ class Plans:
                 listener_plan.check(
                     self._load_balancer,
                     self._get_listeners(self._load_balancer), requests)
-            return self._add_keys(requests, facts)
+            return self._finish(requests, facts,
+                                self._planner.read_pems(self._without))
         return plan
 
-    def _add_keys(self, requests, facts):
-        return self._keys.add(requests, facts.info['haproxy_version'],
-                              time.time())
+    def _finish(self, requests, facts, pems=None):
+        return certificate_files.rename(
+            self._keys.add(requests, facts.info['haproxy_version'],
+                           time.time()), self._load_balancer.id, pems)
 
     def digest(self):
         """Return a digest that identifies the configuration.

@@ -40,10 +40,11 @@ _KNOWN = 'insecure-key-do-not-use-this-key'
 _BIND = re.compile(
     r'^[ \t]*bind [^ \n]+ (ssl crt-list ([^ \n]*/)([\w-]{1,64})\.pem\b.*?) *$',
     re.ASCII | re.MULTILINE)
+_ENDING = '-tickets.pem'
 _OWN = re.compile(r' (?:tls-ticket-keys|no-tls-tickets)\b')
 _FILE = re.compile(
-    r' tls-ticket-keys [^ \n]*/([\w-]{1,64}-[0-9a-f]{32}-tickets\.pem)(?!\S)',
-    re.ASCII)
+    r' tls-ticket-keys [^ \n]*/([\w-]{1,64}-[0-9a-f]{32}' +
+    re.escape(_ENDING) + r')(?!\S)', re.ASCII)
 
 
 def find_passphrase(conf):
@@ -163,7 +164,7 @@ def _name_files(text, lists):
         demanded = hashlib.sha256('\0'.join((
             options, lists.get(f'{listener_id}.pem', ''))).encode())
         return (f'{found[0].rstrip()} tls-ticket-keys {directory}'
-                f'{listener_id}-{demanded.hexdigest()[:32]}-tickets.pem')
+                f'{listener_id}-{demanded.hexdigest()[:32]}{_ENDING}')
 
     return _BIND.sub(extend, text)
 
@@ -171,6 +172,11 @@ def _name_files(text, lists):
 def find_files(text: str) -> list[str]:
     """Return the names of files with keys in a configuration of haproxy."""
     return sorted(set(_FILE.findall(text)))
+
+
+def is_file(name: str) -> bool:
+    """Tell whether a file, by its name, has keys."""
+    return name.endswith(_ENDING)
 
 
 def get_path(load_balancer_id: str, name: str) -> str:

@@ -7,6 +7,7 @@ both get their old configuration back, and the others never see the new one.
 If a second member takes it, the first one is at fault.
 """
 
+import contextlib
 import time
 
 from oslo_log import log as logging
@@ -23,6 +24,9 @@ LOG = logging.getLogger(__name__)
 _ASK_TIMEOUT = 5
 # Seconds between two looks at what haproxy serves.
 _INTERVAL = 0.2
+# Seconds for which a haproxy that has taken a change must go on; or as many
+# as it took to take it, as it reads its configuration again.
+_WATCH = 2
 # Members that must reject a change before it counts as wrong.
 _ENOUGH = 2
 # Heartbeats after a change of which the last one must tell of its listeners.
@@ -127,10 +131,13 @@ class Trial:
     def _tell(self, target, subject):
         """Tell a member; return why it does not serve, or None."""
         before = self._hear(target.amphora_id)
+        began = time.monotonic()
         failures = telling.tell(self._client, [target], self._seconds)
         if failures:
             return failures[target.member_id]
-        reason = self._find_unlisted(target, subject)
+        took = time.monotonic() - began
+        reason = (self._find_unlisted(target, subject) or
+                  self._find_ended(target, subject, max(_WATCH, took)))
         if reason is None and before is not None:
             reason = self._find_unheard(target, before)
         return reason
@@ -150,6 +157,22 @@ class Trial:
             if time.monotonic() > deadline:
                 return f'amphora {target.amphora_id}: {"; ".join(problems)}'
             time.sleep(_INTERVAL)
+
+    def _find_ended(self, target, subject, seconds):
+        """Watch for so many seconds whether its haproxy ends, as _tell().
+
+        systemd starts one that ended, and it ends again.
+        """
+        deadline = time.monotonic() + seconds
+        while self._expected and time.monotonic() < deadline:
+            # An agent that does not answer now has answered before.
+            with contextlib.suppress(*_AGENT_ERRORS):
+                if not subject.count_haproxies():
+                    return (f'amphora {target.amphora_id}: its haproxy has '
+                            f'ended with the configuration. See the log of '
+                            f'haproxy in the amphora')
+            time.sleep(_INTERVAL)
+        return None
 
     def _find_unheard(self, target, before):
         """Wait until its heartbeats report new listeners, as _tell()."""

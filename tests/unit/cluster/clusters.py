@@ -9,6 +9,7 @@ from oslo_config import fixture as config_fixture
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.distribution.ovs import distributors
+from octavia_hmsync.cluster.members import trial
 from octavia_hmsync.cluster.members import update
 from octavia_hmsync import compat
 from octavia_hmsync.conf import cluster as cluster_conf
@@ -131,6 +132,7 @@ class ClusterTestCase(sqlite.SqliteMixin, test_agent_client.
                     'update_timeout': self.update_timeout})):
             for name, value in options.items():
                 self.conf.set_override(name, value, group=group)
+        self.patch(trial, '_WATCH', 0)
         self.lb = make_load_balancer()
         self.applied = []
         self.apply = self.useFixture(fixtures.MockPatchObject(

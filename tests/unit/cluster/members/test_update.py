@@ -2,6 +2,7 @@
 
 """What all members of a cluster are told, and what comes of it."""
 
+import collections
 import datetime
 import itertools
 import threading
@@ -14,6 +15,7 @@ from octavia.certificates.manager import noop
 from oslo_config import fixture as config_fixture
 from oslo_db import exception as db_exc
 
+from octavia_hmsync.amphora import agent as agents
 from octavia_hmsync.amphora import telling
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
@@ -416,6 +418,23 @@ class TestOneFirst(clusters.ClusterTestCase):
             self.agents[0].asked())
         self.assertEqual([], self.agents[3].asked())
 
+    def test_haproxy_ends(self):
+        """It has checked the configuration, and dies of it later."""
+        self.patch(trial, '_WATCH', 60)
+        seen = collections.Counter()
+
+        def count(subject):
+            seen[subject.amphora_id] += 1
+            return int(seen[subject.amphora_id] < 4)
+
+        self.patch(agents.Agent, 'count_haproxies', count)
+        said = self.assertRefused(
+            'amphora amphora-1: its haproxy has ended with the configuration',
+            'amphora amphora-2: its haproxy has ended')
+        self.assertNotIn('could not be restored', said)
+        self.assertAsBefore()
+        self.assertEqual([], self.agents[3].asked())
+
     def hear(self, *heard):
         """Have heartbeats tell, one a second, of listeners each.
 
@@ -630,7 +649,7 @@ class TestSecrets(clusters.ClusterTestCase):
         for agent in self.agents:
             pem, listed, haproxy, reload = agent.asked()
             self.assertIn(f'loadbalancer/{self.lb.id}/certificates/', pem)
-            self.assertTrue(listed.endswith('/certificates/l1.pem'))
+            self.assertIn('/certificates/l1-', listed)
         # What an agent has it is not given again.
         for agent in self.agents:
             agent.requests.clear()
@@ -687,7 +706,11 @@ class TestDelete(clusters.ClusterTestCase):
         for agent in self.agents:
             self.assertNotIn('frontend l1', self.configuration(agent))
             self.assertIn('frontend l2', self.configuration(agent))
-            self.assertEqual(1, len(agent.asked('DELETE')))
+            # As Octavia names it, and by what is in it.
+            self.assertEqual(2, len(agent.asked('DELETE')))
+            told = [method for method, _path, _body in agent.requests
+                    if method != 'GET']
+            self.assertEqual(['DELETE'] * 2, told[-2:])
         self.assertNotEqual(both, self.digests())
         after = self.digests()
         # Octavia deletes its row then.
