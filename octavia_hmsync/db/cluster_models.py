@@ -58,6 +58,10 @@ class Cluster(model_base.Base):
     # do not move it again.
     vip_moved_at = sa.Column(types.Timestamp, nullable=True)
     vip_hold = sa.Column(sa.Integer, nullable=True)
+    # When a member last died, and for how many seconds after that none is
+    # built, because its replacements die, too.
+    member_died_at = sa.Column(types.Timestamp, nullable=True)
+    build_hold = sa.Column(sa.Integer, nullable=True)
     # TCP ports that all members serve, for distributors to check: 80,443.
     ports = sa.Column(sa.Text, nullable=True)
     # Counts up with each change of what distributors are to do.

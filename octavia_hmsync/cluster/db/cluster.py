@@ -98,6 +98,8 @@ class Cluster:
     ports: str | None = None
     vip_moved_at: datetime.datetime | None = None
     vip_hold: int | None = None
+    member_died_at: datetime.datetime | None = None
+    build_hold: int | None = None
     is_failing_over: bool = False
 
 
@@ -327,6 +329,20 @@ def set_ports(engine, cluster_id, ports):
     return touch(engine, cluster_id,
                  sa.or_(_TABLE.c.ports.is_(None),
                         _TABLE.c.ports != text), ports=text)
+
+
+def hold_builds(engine, cluster_id, seconds):
+    """Record that a member has died, and how long none is built after it."""
+    return rows.change(
+        engine, _TABLE, _TABLE.c.id == cluster_id, build_hold=int(seconds),
+        member_died_at=types.utcnow(), updated_at=types.utcnow())
+
+
+def end_hold(engine, cluster_id):
+    """Let members be built; return False if they may be, or it is gone."""
+    return rows.change(
+        engine, _TABLE, _TABLE.c.id == cluster_id, _TABLE.c.build_hold > 0,
+        build_hold=None, member_died_at=None, updated_at=types.utcnow())
 
 
 @api.transaction

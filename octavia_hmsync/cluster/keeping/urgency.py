@@ -68,6 +68,7 @@ class Urgency:
                 break
             if _DOERS[action.kind](self._engine, found, action):
                 self._tell_manager(found, action)
+                self._note_death(found, action)
                 is_changed = True
                 is_told |= action.kind is not Kind.RESIZE
             else:
@@ -83,6 +84,24 @@ class Urgency:
             action.other_id or action.member_id or '', action.reason)
         managers.tell(found.manager, base.EventKind.DONE, self._cluster_id,
                       action.member_id, str(action.kind), action.reason)
+
+    def _note_death(self, found, action):
+        """Have the next members wait if each one of them dies."""
+        lost = action.other_id or action.member_id
+        if (action.kind not in (Kind.UNREGISTER, Kind.PROMOTE) or
+                found.get_health().get(lost) != base.DEAD):
+            return
+        hold = situation.choose_build_hold(found, lost)
+        if hold is None:
+            return
+        cluster_repo.hold_builds(self._engine, self._cluster_id, hold)
+        if hold:
+            LOG.warning(
+                'Cluster %s: member %s has died like the one before it, and '
+                'no older one is left. The next are built in %d s, or when '
+                'the load balancer is changed: if this began with a change of '
+                'listeners, pools, policies or certificates, undo that.',
+                self._cluster_id, lost, hold)
 
     def _tell_distributors(self):
         work = work_.Work(self._context, self._cluster_id, None)

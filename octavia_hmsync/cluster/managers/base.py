@@ -181,6 +181,8 @@ class Cluster:
                            cluster is repaired, not built again.
     :param is_failing_over: whether Octavia's API keeps the load balancer
                             locked until members with REPLACE are replaced.
+    :param may_build: whether a member may be built in the place of a dead
+                      one; False for a while after its replacements have died.
     """
 
     status: str
@@ -195,6 +197,7 @@ class Cluster:
     is_misdirected: bool = False
     is_distributed: bool = True
     is_failing_over: bool = False
+    may_build: bool = True
 
     @property
     def size_now(self) -> int:

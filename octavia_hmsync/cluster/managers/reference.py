@@ -221,6 +221,8 @@ def _find_unconfigured(cluster: base.Cluster, members: Sequence[Member],
 
 def _find_missing(cluster: base.Cluster,
                   members: Sequence[Member]) -> list[Action]:
+    if not cluster.may_build:
+        return []
     there = [member for member in members if member.slot is not None]
     return [Action(Kind.ADD)] * (cluster.size_now - len(there))
 
@@ -233,4 +235,5 @@ def _find_standbys(cluster: base.Cluster, members: Sequence[Member],
     found = [Action(Kind.STAND_BY, member.id)
              for member in _get_returning(members, limits)[:wanted]]
     # A member that may come back needs no substitute.
-    return found + [Action(Kind.BUILD_STANDBY)] * (wanted - len(back))
+    return found + [Action(Kind.BUILD_STANDBY)] * (
+        wanted - len(back) if cluster.may_build else 0)

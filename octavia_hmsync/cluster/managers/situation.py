@@ -10,6 +10,7 @@ from octavia_hmsync.cluster.db import member_load as load_repo
 from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import view as view_repo
 from octavia_hmsync.cluster.managers import base
+from octavia_hmsync.cluster.managers import deaths
 from octavia_hmsync.cluster.managers import installed as managers
 from octavia_hmsync.cluster.managers import signs
 from octavia_hmsync import compat
@@ -85,6 +86,31 @@ def get_last_move(cluster):
                       cluster.vip_hold)
 
 
+def get_last_death(cluster):
+    """Return the last Death of a member of a cluster, or None."""
+    if cluster.member_died_at is None:
+        return None
+    return deaths.Death(_age(cluster.now, cluster.member_died_at),
+                        cluster.build_hold or 0)
+
+
+def choose_build_hold(found, member_id):
+    """Return for how many seconds no member is built as one dies.
+
+    :param found: a Situation, in which the member is dead.
+    :returns: None if that stays as it is.
+    """
+    cluster = found.view.cluster
+    ages = {member.id: _age(member.now, member.created_at)
+            for member in found.view.members}
+    healths = found.get_health()
+    return deaths.choose_hold(
+        get_last_death(cluster), ages[member_id],
+        [ages[member.id] for member in found.members
+         if member.state == base.ACTIVE and member.slot is not None and
+         healths.get(member.id) != base.DEAD])
+
+
 def describe(view, limits, manager, loads):
     """Return the Situation of rows.
 
@@ -95,6 +121,7 @@ def describe(view, limits, manager, loads):
     found = signs.read(probes, limits.patience if _is_silence_enough(
         view.members, probes) else math.inf)
     last = get_last_move(cluster)
+    death = get_last_death(cluster)
     better = signs.find_better(probes, last)
     status, of_load_balancer = _describe_statuses(view)
     return Situation(
@@ -103,7 +130,7 @@ def describe(view, limits, manager, loads):
             _age(cluster.now, cluster.created_at), cluster.size,
             cluster.standby, cluster.enabled, view.may_resize,
             better is not None, view.is_distributed,
-            cluster.is_failing_over),
+            cluster.is_failing_over, death is None or not death.holds),
         [_describe_member(member, view, found, _get_digest(view.members),
                           loads.get(member.id))
          for member in view.members],

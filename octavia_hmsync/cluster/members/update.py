@@ -156,6 +156,8 @@ class Updater:
                 is_awaited=member.state != outcome.DRAINING))
         tried = []
         if plans is not None:
+            # What members have died of may be over.
+            cluster_repo.end_hold(self._engine, cluster.id)
             member_repo.raise_idle_timeout(
                 self._engine, cluster.id,
                 member_facts.get_idle_timeout(load_balancer.listeners))

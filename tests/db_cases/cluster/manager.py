@@ -105,6 +105,19 @@ class SizeCases(_Cases):
         self.assertFalse(cluster_repo.ask_for_size(self.engine, 'nobody', 4,
                                                    5))
 
+    def test_builds_are_held(self):
+        self.assertFalse(cluster_repo.end_hold(self.engine, CLUSTER))
+        self.assertTrue(cluster_repo.hold_builds(self.engine, CLUSTER, 60.0))
+        found = self.get()
+        self.assertEqual(60, found.build_hold)
+        self.assertIsNotNone(found.member_died_at)
+        self.assertTrue(cluster_repo.end_hold(self.engine, CLUSTER))
+        self.assertFalse(cluster_repo.end_hold(self.engine, CLUSTER))
+        found = self.get()
+        self.assertEqual((None, None), (found.build_hold,
+                                        found.member_died_at))
+        self.assertFalse(cluster_repo.hold_builds(self.engine, 'nobody', 60))
+
     def test_operating_status(self):
         def set_status(status):
             return cluster_repo.set_operating_status(self.engine, CLUSTER,

@@ -46,6 +46,16 @@ class ManagerCalls(cluster_calls.ClusterCalls):
     def ask_for_size(self):
         return self._make(), 4, 5
 
+    @_call(cluster_repo.hold_builds)
+    def hold_builds(self):
+        return self._make(), 60
+
+    @_call(cluster_repo.end_hold)
+    def end_hold(self):
+        cluster_id = self._make()
+        cluster_repo.hold_builds(self.engine, cluster_id, 60)
+        return cluster_id,
+
     @_call(load_repo.scan)
     def scan_loads(self):
         self._make()

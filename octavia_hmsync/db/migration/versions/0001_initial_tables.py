@@ -270,6 +270,8 @@ def upgrade():
         sa.Column('resized_at', types.Timestamp, nullable=True),
         sa.Column('vip_moved_at', types.Timestamp, nullable=True),
         sa.Column('vip_hold', sa.Integer, nullable=True),
+        sa.Column('member_died_at', types.Timestamp, nullable=True),
+        sa.Column('build_hold', sa.Integer, nullable=True),
         sa.Column('ports', sa.Text, nullable=True),
         sa.Column('version', sa.Integer, nullable=False),
         sa.Column('claimed_by', sa.String(320), nullable=True),

@@ -225,6 +225,33 @@ class TestUpkeep(ManagedTestCase):
         self.assertFalse(before & set(self.cloud.instances))
         self.assertEqual('ONLINE', self.status(lb))
 
+    def kill_all(self, lb):
+        for member in self.get_members(lb):
+            self.see(member.id, DOWN, SILENT)
+        self.keep()
+
+    def test_all_die_again_and_again(self):
+        """What they have in common is what they die of."""
+        lb = self.make(2)
+        # Others come at once, for the first time.
+        self.make_older(cloud.models.ClusterMember, 'created_at', 900)
+        self.kill_all(lb)
+        self.assertWhole(lb, 2)
+        for hold in (60, 120):
+            self.make_older(cloud.models.Cluster, 'member_died_at', 200)
+            self.make_older(cloud.models.ClusterMember, 'created_at', 100)
+            log = self.useFixture(fixtures.FakeLogger())
+            self.kill_all(lb)
+            self.assertEqual([], self.get_members(lb))
+            self.assertEqual(1, log.output.count(
+                f'The next are built in {hold} s'))
+            self.keep()
+            self.assertEqual(({}, 'ERROR'),
+                             (self.cloud.instances, self.status(lb)))
+            self.make_older(cloud.models.Cluster, 'member_died_at', hold)
+            self.keep()
+            self.assertWhole(lb, 2)
+
     def test_nobody_looks(self):
         """Silence is enough after a while, if others are heard."""
         lb = self.make(2, standby=1)

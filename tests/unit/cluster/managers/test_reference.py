@@ -87,6 +87,12 @@ class TestDecide(base.TestCase):
         self.assertEqual([(rules.Kind.REMOVE, 'b')], decide(
             make(size=2), member('a', 0), member('b', 1, 'BUILDING')))
 
+    def test_missing_while_each_one_dies(self):
+        """Nothing is built for a while; what is ordered is done."""
+        self.assertEqual([(rules.Kind.REPLACE, 'a')], decide(
+            make(size=3, standby=1, may_build=False),
+            member('a', 1, ordered='REPLACE')))
+
     def test_unconfigured(self):
         self.assertEqual([(rules.Kind.CONFIGURE, 'b')], decide(
             make(), member('a', 0), member('b', 1, 'DRAINING')))

@@ -316,6 +316,18 @@ class TestUpdate(clusters.ClusterTestCase):
         self.assertIn('Load balancer another has no row of a cluster',
                       str(e))
 
+    def test_members_that_wait_to_be_built(self):
+        """What the last ones have died of may be over with a change."""
+        self.add_cluster(1)
+        self.add_listener('l1')
+        for member in self.members().values():
+            member_repo.unregister(self.engine, member.id)
+        cluster_repo.hold_builds(self.engine, self.cluster_id, 960)
+        self.assertRaises(exceptions.ClusterNotUpdated, self.subject.update,
+                          self.lb)
+        self.assertIsNone(cluster_repo.get(
+            self.engine, self.cluster_id).build_hold)
+
     def test_one_that_drains_is_not_waited_for(self):
         self.add_cluster(1)
         self.add_listener('l1')
