@@ -168,6 +168,12 @@ class TestRefused(cluster_members.MembersTestCase):
         self.refuse('cipher')
         self.tls.tls_ciphers = self.tls.tls_versions = None
 
+        pool = self.http.default_pool
+        pool.session_persistence = data_models.SessionPersistence(
+            type='APP_COOKIE', cookie_name='a#b')
+        self.refuse("expected ')'")
+        pool.session_persistence = None
+
         self.secrets['new'] = (self.issue('new', self.key),
                                certificates.key_pem(self.key))
         self.tls.tls_certificate_id = 'new'

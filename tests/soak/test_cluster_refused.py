@@ -22,6 +22,8 @@ _RELOAD = 20
 
 class TestRefused(clusters.ClusterTestCase):
 
+    TIMEOUT_SCALING_FACTOR = 4
+
     def setUp(self):
         self.secrets = self.useFixture(tenant_secrets.Secrets())
         self.options = self.secrets.octavia_options()
