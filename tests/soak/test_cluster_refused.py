@@ -7,8 +7,11 @@ all that they had, the third one was not told, no client notices, and the next
 change that is good leads out of it.
 """
 
+import contextlib
 import json
 import os
+import subprocess
+import threading
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -18,6 +21,9 @@ from tests.functional import clusters
 
 _SIZE = 3
 _RELOAD = 20
+# A listener of this size is what haproxy dies of, after so many seconds.
+_DEADLY = 777
+_AFTER = 5
 
 
 class TestRefused(clusters.ClusterTestCase):
@@ -189,3 +195,58 @@ class TestRefused(clusters.ClusterTestCase):
         self.assertAnswers('new.example')
         self.cloud.delete_cluster(self.lb)
         self.assertNothingLeft()
+
+
+class TestDiesLater(clusters.ClusterTestCase):
+    """haproxy takes a change, and dies of it when all members have it."""
+
+    TIMEOUT_SCALING_FACTOR = 4
+    options = {'health_manager': {'heartbeat_interval': 3,
+                                  'heartbeat_timeout': 20}}
+
+    def setUp(self):
+        super().setUp()
+        self.built = []
+        self.cloud.compute.before['build'] = (
+            lambda name, **_: self.built.append(name))
+        self.ends = threading.Event()
+        self.lb = self.cloud.add_cluster('web', self.members, desired_size=2)
+        self.wait_until_whole(self.lb, 2)
+        self.listener_id = self.lb.listeners[0]['id']
+        killer = threading.Thread(target=self.kill)
+        killer.start()
+        self.addCleanup(killer.join)
+        self.addCleanup(self.ends.set)
+
+    def kill(self):
+        """Have haproxies be as systemd leaves those that it gives up."""
+        path = f'/var/lib/octavia/{self.lb.id}/haproxy.cfg'
+        while not self.ends.wait(_AFTER):
+            for instance in list(self.cloud.compute.instances.values()):
+                # It may be deleted meanwhile.
+                with contextlib.suppress(OSError, subprocess.SubprocessError,
+                                         IndexError, TypeError):
+                    if f'maxconn {_DEADLY}' in instance.run_inside(
+                            'cat', path, check=False).stdout:
+                        self.ends.wait(_AFTER)
+                        instance.systemctl('stop', f'haproxy-{self.lb.id}')
+
+    def has_logged(self, words):
+        return any(words in each.log() for each in self.cloud.house_keepers)
+
+    def test_dies_later(self):
+        self.built.clear()
+        self.api.update_listener(self.listener_id,
+                                 connection_limit=_DEADLY)
+        self.cloud.wait_until_active(self.lb.id)
+        for hold in (60, 120):
+            self.cloud.wait_for(
+                lambda hold=hold: self.has_logged(
+                    f'The next are built in {hold} s'),
+                lambda hold=hold: f'wait of {hold} s; built: {self.built}, '
+                f'{self.rows("hmsync_cluster_member")}', 600)
+            # Two each time, and what could not be built at first.
+            self.assertLessEqual(len(self.built), hold // 30 + 2)
+        self.api.update_listener(self.listener_id, connection_limit=1000)
+        self.wait_until_whole(self.lb, 2)
+        self.assertServes(self.lb)
