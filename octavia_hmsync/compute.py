@@ -23,6 +23,8 @@ ACTIVE = 'ACTIVE'
 NOVA = cloud.Service('Nova', '[nova] endpoint', 'service_auth')
 
 _ID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+# An evacuation is completed when its former host is up again.
+_EVACUATED = ('done', 'completed')
 _NAME = re.compile(f'{compat_compute.INSTANCE_PREFIX}({_ID})')
 
 
@@ -67,6 +69,9 @@ class Compute(typing.Protocol):
 
     def list_hosts(self) -> list[Host]:
         """Return all compute hosts."""
+
+    def get_evacuated(self) -> set[str]:
+        """Return ids of instances that were rebuilt on another host."""
 
     def delete(self, compute_id: str) -> None:
         """Delete an instance; a missing one is no error."""
@@ -148,6 +153,13 @@ class Nova:
                 for service in self._connection.compute.services(
                     binary='nova-compute')]
 
+    def get_evacuated(self):
+        with self._reported('list the evacuations'):
+            return {each.server_id for each in
+                    self._connection.compute.migrations(
+                        migration_type='evacuation')
+                    if each.status in _EVACUATED}
+
     def delete(self, compute_id):
         with self._reported(f'delete the instance {compute_id}'):
             self._connection.compute.delete_server(compute_id,
@@ -205,6 +217,10 @@ class Driver:
     def list_hosts(self):
         """See Compute; the driver has a list of dicts of Host's fields."""
         return [Host(**each) for each in self._ask('list_hosts')]
+
+    def get_evacuated(self):
+        """See Compute, of a driver that has a method of this name."""
+        return set(self._ask('get_evacuated'))
 
     def _ask(self, name):
         method = getattr(self._driver, name, None)

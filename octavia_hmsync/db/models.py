@@ -154,6 +154,7 @@ class Amphora(Base):
         sa.Index('ix_hmsync_amphora_adopted', 'adopted_at', 'applied_at'),
         sa.Index('ix_hmsync_amphora_applied_at', 'applied_at'),
         sa.Index('ix_hmsync_amphora_held_since', 'held_since'),
+        sa.Index('ix_hmsync_amphora_held_host', 'held_host'),
         sa.Index('ix_hmsync_amphora_admitted', 'admitted_generation'),
         {'mysql_engine': 'InnoDB'})
 
@@ -187,6 +188,8 @@ class Amphora(Base):
     held_since = sa.Column(types.Timestamp, nullable=True)
     # When the guard last renewed the hold, by the controller's clock.
     held_at = sa.Column(types.Timestamp, nullable=True)
+    # The compute host that it was on when an operator held that host last.
+    held_host = sa.Column(sa.String(255), nullable=True)
     # The batch that works on it now.
     claim_owner = sa.Column(sa.String(36), nullable=True)
     claim_expires_at = sa.Column(types.Timestamp, nullable=True)
@@ -265,6 +268,17 @@ class Pause(Base):
     number = sa.Column(sa.Integer, primary_key=True, autoincrement=False)
     reason = sa.Column(sa.Text, nullable=False)
     begun_at = sa.Column(types.Timestamp, nullable=False)
+    ends_at = sa.Column(types.Timestamp, nullable=False)
+
+
+class HostHold(Base):
+    """A compute host that an operator holds, for a reboot."""
+
+    __tablename__ = 'hmsync_host_hold'
+    __table_args__ = ({'mysql_engine': 'InnoDB'},)
+
+    host = sa.Column(sa.String(255), primary_key=True)
+    reason = sa.Column(sa.Text, nullable=False)
     ends_at = sa.Column(types.Timestamp, nullable=False)
 
 

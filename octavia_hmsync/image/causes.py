@@ -133,12 +133,19 @@ class Only:
                  load_balancer.id in self.load_balancer_ids))
 
 
+def why_unknown(hosts: Iterable[compute.Host], name: str) -> str | None:
+    """Return that there is no such host, None if there is."""
+    if any(host.name == name for host in hosts):
+        return None
+    return f'There is no compute host {name}: see "octavia-hmsync host list".'
+
+
 def why_not_drained(hosts: Iterable[compute.Host], name: str) -> str | None:
     """Return why a host cannot be drained now, None if it can."""
     known = {host.name: host for host in hosts}
-    if name not in known:
-        return (f'There is no compute host {name}: see "octavia-hmsync host '
-                f'list".')
+    problem = why_unknown(known.values(), name)
+    if problem:
+        return problem
     if known[name].is_enabled:
         return (f'Host {name} takes new instances, so that amphorae would '
                 f'come back to it: run "openstack compute service set '

@@ -11,6 +11,7 @@ from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import hold as hold_repo
+from octavia_hmsync.sync.db import host_hold as host_hold_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.db import pause as pause_repo
 from octavia_hmsync.sync.db import progress as progress_repo
@@ -124,7 +125,10 @@ class Fleet:
                           'was rolled back.', ages.roll_back),
             reading.gauge(
                 'uploads_paused', 'Whether an operator has paused uploads.',
-                int(pause_repo.get(self._engine) is not None))]
+                int(pause_repo.get(self._engine) is not None)),
+            reading.gauge(
+                'held_hosts', 'Compute hosts that an operator holds, so that '
+                'failovers wait.', len(host_hold_repo.get_all(self._engine)))]
 
     def _amphorae(self, newest, members):
         counts = amphora_repo.count(self._engine,

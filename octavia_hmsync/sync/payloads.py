@@ -163,12 +163,17 @@ class AmphoraNotAdopted(Payload):
     amphora_ids: tuple
 
 
-@event('failover_guard.holding', WARN)
+@event('failover_guard.holding', WARN, version='1.1')
 class FailoverGuardHolding(Payload):
-    """Failovers of at most AT_ONCE unheard amphorae are on hold."""
+    """Failovers of at most AT_ONCE unheard amphorae are on hold.
+
+    :param failover_hold_max: seconds; None for amphorae of a held host.
+    :param compute_host: the host, if an operator holds it, or None.
+    """
 
     amphora_ids: tuple
-    failover_hold_max: int
+    failover_hold_max: int | None
+    compute_host: str | None
 
 
 @event('failover_guard.released')

@@ -12,7 +12,7 @@ from tests.cloud import http_server
 
 
 class FakeNova(http_server.HTTPServer):
-    """Has .servers, {id: what Nova says of it}, and .services likewise.
+    """Has .servers, {id: what Nova says of it}, .services and .migrations.
 
     :param page: how many it lists at most in an answer.
     """
@@ -22,6 +22,7 @@ class FakeNova(http_server.HTTPServer):
         self.page = page
         self.servers = {}
         self.services = []
+        self.migrations = []
         self.requests = []
         # {(method, path): status code}
         self.errors = {}
@@ -55,6 +56,11 @@ class FakeNova(http_server.HTTPServer):
             return 200, self._list(query)
         if path == '/v2.1/os-services':
             return 200, {'services': self.services}
+        if path == '/v2.1/os-migrations':
+            wanted, = query['migration_type']
+            return 200, {'migrations': [
+                each for each in self.migrations
+                if each['migration_type'] == wanted]}
         server_id = path.rpartition('/')[2]
         if server_id not in self.servers:
             return 404, {'itemNotFound': {'message': 'none', 'code': 404}}

@@ -33,6 +33,7 @@ from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import heartbeat as heartbeat_repo
 from octavia_hmsync.sync.db import hold as hold_repo
+from octavia_hmsync.sync.db import host_hold as host_hold_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.db import left_address as left_repo
 from octavia_hmsync.sync.db import listening as listening_repo
@@ -952,6 +953,40 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
     def end_pause(self):
         pause_repo.begin(self.engine, 60, 'maintenance')
         return ()
+
+    # Holds of hosts
+
+    @_call(host_hold_repo.get_all)
+    def get_host_holds(self):
+        self.begin_host_hold_again()
+        return ()
+
+    @_call(host_hold_repo.get_seconds)
+    def get_host_hold_seconds(self):
+        return timeutils.utcnow(),
+
+    @_call(host_hold_repo.find_waiting)
+    def find_waiting(self):
+        self.begin_host_hold_again()
+        return timeutils.utcnow(),
+
+    @_call(host_hold_repo.begin)
+    def begin_host_hold(self):
+        ids = self.add_amphorae(2)
+        amphora_repo.add_missing(self.engine, ids)
+        return ('host1', timeutils.utcnow() + datetime.timedelta(seconds=LONG),
+                'kernel', ids)
+
+    @_call(host_hold_repo.begin)
+    def begin_host_hold_again(self):
+        arguments = self.begin_host_hold()
+        host_hold_repo.begin(self.engine, *arguments)
+        return arguments
+
+    @_call(host_hold_repo.end)
+    def end_host_hold(self):
+        self.begin_host_hold_again()
+        return 'host1',
 
     # Progress
 

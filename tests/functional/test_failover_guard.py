@@ -6,6 +6,7 @@ With the real failover loop; compute and network drivers are no-ops, so that a
 failover that begins is seen in the database.
 """
 
+import datetime
 import threading
 import time
 
@@ -13,7 +14,9 @@ from oslotest import base as test_base
 import psutil
 
 from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import host_hold as host_hold_repo
 from tests.cloud import database
+from tests.cloud import records
 from tests.cloud import waiting
 from tests.fleet import cloud as fleet_cloud
 from tests.functional import base
@@ -67,6 +70,36 @@ class TestFailoverGuard(GuardTestCase):
         self.watch(hold_max - HEARTBEAT_TIMEOUT)
         self.wait_until_failed_over(self.cloud.amphora_ids,
                                     hold_max + waiting.LIMIT)
+
+
+class TestHeldHost(GuardTestCase):
+
+    def test_while_the_other_one_lives(self):
+        cloud = self.make_cloud(boot_numbers=(1,))
+        addresses = [f'{cloud.address(1)}:5555']
+        pair = [cloud.add_load_balancer(addresses, 'ACTIVE_STANDBY')
+                for _ in range(2)]
+        single, = cloud.add_load_balancer(addresses)
+        manager, = self.start(1)
+        self.wait_until_synced([manager.address])
+        here = [pair[0][0], pair[1][0], single]
+        host_hold_repo.begin(
+            self.engine, 'host1', records.utcnow() +
+            datetime.timedelta(hours=1), 'kernel',
+            [each.amphora_id for each in here])
+        for each in here:
+            each.kill_tree()
+        gone = {single.amphora_id}
+        self.wait_until_failed_over(gone)
+        self.watch(1.5 * HEARTBEAT_TIMEOUT, gone)
+        self.assertIn('of host host1, which an operator holds', manager.log())
+        # Nobody serves the first load balancer any more.
+        pair[0][1].kill_tree()
+        gone |= {each.amphora_id for each in pair[0]}
+        self.wait_until_failed_over(gone)
+        host_hold_repo.end(self.engine, 'host1')
+        gone.add(pair[1][0].amphora_id)
+        self.wait_until_failed_over(gone)
 
 
 class TestWithoutPlugin(GuardTestCase):

@@ -91,6 +91,13 @@ class TestNova(ComputeTestCase):
         self.assertIn('the role admin', str(self.assertRaises(
             exceptions.CloudRefused, self.known.get_hosts)))
 
+    def test_evacuated(self):
+        self.nova.migrations = [
+            {'instance_uuid': status, 'status': status,
+             'migration_type': 'evacuation'}
+            for status in ('accepted', 'done', 'completed', 'failed')]
+        self.assertEqual({'done', 'completed'}, self.known.get_evacuated())
+
     def test_services(self):
         self.nova.services = [
             {'id': 1, 'binary': 'nova-compute', 'host': 'host1',
@@ -150,7 +157,8 @@ class TestDriver(ComputeTestCase):
         self.assertIsNone(self.known.list_instances())
 
     def test_hosts(self):
-        for call in (self.known.get_hosts, self.known.list_hosts):
+        for call in (self.known.get_hosts, self.known.list_hosts,
+                     self.known.get_evacuated):
             self.assertIn('does not tell on which hosts', str(
                 self.assertRaises(exceptions.CloudRefused, call)))
 

@@ -17,6 +17,7 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import models
 from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
+from octavia_hmsync.sync.db import host_hold as host_hold_repo
 from octavia_hmsync.sync.rules import member as mem
 
 _CLUSTER = models.Cluster.__table__
@@ -32,6 +33,7 @@ class View:
     :param may_resize: whether its size may follow desired_size now.
     :param load_balancer_status: Octavia's; None if the row is gone.
     :param amphora_statuses: {id: Octavia's status} of the members' amphorae.
+    :param held: ids of those that are on a held host.
     :param is_heard: whether a health manager is up that hears amphorae.
     :param is_distributed: whether a distributor was told of the cluster.
     """
@@ -41,6 +43,7 @@ class View:
     load_balancer_status: str | None
     members: list[member_repo.Member]
     amphora_statuses: dict[str, str]
+    held: frozenset[str]
     probes: list[probe_repo.Probe]
     is_heard: bool
     is_distributed: bool
@@ -62,11 +65,15 @@ def read(engine, cluster_id, offline_after):
     # All of them are newer than the version: if they disagree, the version
     # has changed, and the manager does not act.
     members = member_repo.get_of_cluster(engine, cluster_id)
-    statuses = dict(map(tuple, rows.read(
-        engine, sa.select(_AMPHORA.c.id, _AMPHORA.c.status)
+    amphorae = rows.read(
+        engine, sa.select(
+            _AMPHORA.c.id, _AMPHORA.c.status,
+            host_hold_repo.is_held(_AMPHORA.c.id).label('is_held'))
         .where(_AMPHORA.c.id.in_([
-            member.amphora_id for member in members if member.amphora_id])))))
+            member.amphora_id for member in members if member.amphora_id])))
     return View(
         cluster_repo.from_row(row), bool(row.may_resize), row.lb_status,
-        members, statuses, probe_repo.get_of_cluster(engine, cluster_id),
+        members, {row.id: row.status for row in amphorae},
+        frozenset(row.id for row in amphorae if row.is_held),
+        probe_repo.get_of_cluster(engine, cluster_id),
         bool(row.is_heard), bool(row.is_distributed))

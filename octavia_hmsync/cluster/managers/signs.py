@@ -12,7 +12,7 @@ heartbeats arrive, something such as a security group blocks the probes: then
 a silent member is silent, but its front end is not taken to be down.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 import dataclasses
 import math
 
@@ -152,6 +152,28 @@ def are_blind(probes: Iterable[Probe]) -> bool:
         if probe.observer is not None) and any(
             probe.member_id in probed and probe.state == UP
             for probe in counted if probe.observer is None)
+
+
+def spare(members: Iterable[base.Member], held: Collection[str],
+          min_size: int) -> list[base.Member]:
+    """Have silence alone speak against members on held hosts.
+
+    So they get no connections, and are not replaced. That is only while
+    min_size others serve.
+
+    :param held: ids of members on a held host.
+    """
+    known = list(members)
+    serving = sum(member.slot is not None and member.state == base.ACTIVE and
+                  not (member.signs.silent or member.signs.down)
+                  for member in known)
+    if serving < max(1, min_size):
+        return known
+    return [dataclasses.replace(member, signs=dataclasses.replace(
+        member.signs, silent=f'{member.signs.silent}, and its host is held',
+        down=None, since=0.0))
+        if member.id in held and member.signs.silent else member
+        for member in known]
 
 
 def _describe(found: list[Probe], default: str) -> str | None:

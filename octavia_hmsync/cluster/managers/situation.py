@@ -124,6 +124,10 @@ def describe(view, limits, manager, loads):
     death = get_last_death(cluster)
     better = signs.find_better(probes, last)
     status, of_load_balancer = _describe_statuses(view)
+    members = [_describe_member(member, view, found,
+                                _get_digest(view.members),
+                                loads.get(member.id))
+               for member in view.members]
     return Situation(
         view, base.Cluster(
             status, of_load_balancer, cluster.desired_size, cluster.min_size,
@@ -131,9 +135,9 @@ def describe(view, limits, manager, loads):
             cluster.standby, cluster.enabled, view.may_resize,
             better is not None, view.is_distributed,
             cluster.is_failing_over, death is None or not death.holds),
-        [_describe_member(member, view, found, _get_digest(view.members),
-                          loads.get(member.id))
-         for member in view.members],
+        signs.spare(members, {member.id for member in view.members
+                              if member.amphora_id in view.held},
+                    cluster.min_size),
         limits, manager, better, signs.choose_hold(last))
 
 

@@ -1,12 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""octavia-hmsync host list, host drain."""
+"""octavia-hmsync host list, host drain, host hold, host release."""
 
+import argparse
 import collections
+import datetime
+
+from cliff import command
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import formatters
+from octavia_hmsync.conf import sync as hmsync_conf
+from octavia_hmsync.db import types
+from octavia_hmsync import exceptions
 from octavia_hmsync.image.cli import rollout_start
 from octavia_hmsync.image.cli import selection
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import host_hold as hold_repo
+from octavia_hmsync.sync.rules import host_hold
+
+_NAME = ('host', 'its name, as "octavia-hmsync host list" has it')
 
 
 class ListHosts(base.ListCommand):
@@ -14,14 +27,16 @@ class ListHosts(base.ListCommand):
 
     only_here counts load balancers that no other host serves: a host that is
     lost takes these down. A host that takes no new instances is disabled.
+    held_until is the end of "host hold". evacuated has the amphorae that Nova
+    has rebuilt there when it evacuated another host.
     """
 
     COLUMNS = ('name', 'status', 'amphorae', 'loadbalancers', 'only_here')
-    LONG_COLUMNS = ('zone', 'reason')
+    LONG_COLUMNS = ('zone', 'reason', 'held_until', 'evacuated')
     METAVAR = '<host>'
     WITH_OCTAVIA = True
 
-    def read(self, conf, engine, _parsed_args):
+    def read(self, conf, engine, parsed_args):
         from octavia_hmsync import compute
         from octavia_hmsync.image import causes
         from octavia_hmsync.image import inventory
@@ -31,21 +46,30 @@ class ListHosts(base.ListCommand):
         source = compute.connect(conf)
         hosts = source.list_hosts()
         places = source.get_hosts()
+        evacuated = (source.get_evacuated() if base.is_long(
+            parsed_args, self.LONG_COLUMNS) else set())
+        holds = hold_repo.get_all(engine)
         counts: collections.Counter = collections.Counter()
         served: dict[str, set[str]] = collections.defaultdict(set)
         alone: collections.Counter = collections.Counter()
+        rebuilt: dict[str, list[str]] = collections.defaultdict(list)
         for load_balancer in load_balancers:
             on = {places.get(amphora.compute_id)
                   for amphora in load_balancer.amphorae} - {None}
             counts.update(places.get(amphora.compute_id)
                           for amphora in load_balancer.amphorae)
+            for amphora in load_balancer.amphorae:
+                if amphora.compute_id in evacuated:
+                    rebuilt[places.get(amphora.compute_id)].append(amphora.id)
             for host in on:
                 served[host].add(load_balancer.id)
                 alone[host] += causes.find_without_second(load_balancer, host,
                                                           places)
         return [(host.name, _describe(host), counts[host.name],
                  len(served[host.name]), alone[host.name], host.zone,
-                 host.reason)
+                 host.reason, base.format_time(holds[host.name].ends_at)
+                 if host.name in holds else None,
+                 formatters.List(rebuilt[host.name]))
                 for host in sorted(hosts, key=lambda each: each.name)]
 
 
@@ -64,7 +88,7 @@ class DrainHost(rollout_start.Starter):
     why, --dry-run tells.
     """
 
-    ARGUMENT = ('host', 'its name, as "octavia-hmsync host list" has it')
+    ARGUMENT = _NAME
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -75,3 +99,103 @@ class DrainHost(rollout_start.Starter):
         from octavia_hmsync.image import causes
 
         return causes.Cause(causes.Kind.HOST, parsed_args.host)
+
+
+def _time(text):
+    try:
+        time = datetime.datetime.fromisoformat(text)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is not a time such as 2026-11-29T15:30') from e
+    return time if time.tzinfo is None else time.astimezone(
+        datetime.timezone.utc).replace(tzinfo=None)
+
+
+class HoldHost(base.Change, command.Command):
+    """Have failovers wait while a compute host is rebooted.
+
+    An amphora of the host that falls silent is not failed over, and a member
+    of a cluster not replaced, while amphorae on other hosts serve its load
+    balancer. A load balancer that no other host serves is failed over as
+    ever: "host drain" moves it before. What is dead when the hold ends is
+    failed over. What comes to the host later is not held: run it again, also
+    for another end.
+    """
+
+    ARGUMENT = _NAME
+    DRY_RUN = 'what would wait'
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--until', type=_time, required=True, metavar='<time>',
+            help='the end, UTC, such as 2026-11-29T15:30; in '
+                 f'{host_hold.LONGEST // 3600} hours at the latest')
+        return parser
+
+    def take_action(self, parsed_args):
+        from octavia_hmsync import compute
+        from octavia_hmsync.image import causes
+        from octavia_hmsync.image import inventory
+
+        conf, engine = self.open_database(with_octavia=True)
+        if not hmsync_conf.hold_max(conf):
+            raise exceptions.NotPossible(
+                'With [hmsync] failover_hold_max = 0 no failover guard runs '
+                'that could hold a host: give it another value, and restart '
+                'the health managers.')
+        host = parsed_args.host
+        seconds = hold_repo.get_seconds(engine, parsed_args.until)
+        if not 0 < seconds <= host_hold.LONGEST:
+            raise exceptions.NotPossible(
+                f'A hold ends within {host_hold.LONGEST // 3600} hours, and '
+                f'{base.format_time(parsed_args.until)} UTC is '
+                f'{"later" if seconds > 0 else "over"}: give another --until.')
+        source = compute.connect(conf)
+        problem = causes.why_unknown(source.list_hosts(), host)
+        if problem:
+            raise exceptions.NotPossible(problem)
+        places = source.get_hosts(host)
+        there = [load_balancer for load_balancer in
+                 inventory.Inventory(conf, engine).get_page(with_places=True)
+                 if any(places.get(amphora.compute_id) == host
+                        for amphora in load_balancer.amphorae)]
+        ids = [amphora.id for load_balancer in there
+               for amphora in load_balancer.amphorae
+               if places.get(amphora.compute_id) == host]
+        alone = sum(causes.find_without_second(load_balancer, host, places)
+                    for load_balancer in there)
+        would = 'would be' if parsed_args.dry_run else 'is'
+        if not parsed_args.dry_run:
+            amphora_repo.add_missing(engine, ids)
+            hold_repo.begin(
+                engine, host, parsed_args.until, types.storable(
+                    ' '.join((parsed_args.reason or '').split())), ids)
+        self.say(f'Host {host} {would} held until '
+                 f'{base.format_time(parsed_args.until)} UTC: failovers of '
+                 f'{len(ids)} amphorae wait while other hosts serve their '
+                 f'load balancers.')
+        if alone:
+            what = base.count(alone, 'load balancer has',
+                              'load balancers have')
+            self.say(f'{what} no amphora elsewhere, and will be failed over '
+                     f'as ever: run "octavia-hmsync host drain {host}" '
+                     f'before.')
+
+
+class ReleaseHost(base.Change, command.Command):
+    """End a hold of a compute host: what is dead there is failed over."""
+
+    ARGUMENT = _NAME
+    DRY_RUN = 'whether it is held'
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        host = parsed_args.host
+        if parsed_args.dry_run:
+            is_held = host in hold_repo.get_all(engine)
+            self.say(f'Host {host} is {"" if is_held else "not "}held.')
+        elif hold_repo.end(engine, host):
+            self.say(f'Host {host} is no longer held.')
+        else:
+            self.say(f'Host {host} is not held.')

@@ -18,6 +18,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
+from octavia_hmsync.sync.db import host_hold as host_hold_repo
 from octavia_hmsync.sync.db import replaced as replaced_repo
 
 _TABLE = models.Amphora.__table__
@@ -65,7 +66,8 @@ def is_last_update_ours(row):
 def count_held(engine, heartbeat_timeout):
     """Count the amphorae that a hold keeps from failover now.
 
-    By the controller's clock, as Octavia looks at what a hold has written.
+    Without those on held hosts. By the controller's clock, as Octavia looks at
+    what a hold has written.
     """
     since = timeutils.utcnow() - datetime.timedelta(seconds=heartbeat_timeout)
     return rows.read_one(
@@ -74,6 +76,7 @@ def count_held(engine, heartbeat_timeout):
         .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
         .where(_TABLE.c.held_since.is_not(None),
                _OCTAVIA.c.status.in_(compat.FAILOVER_STATUSES),
+               sa.not_(host_hold_repo.is_held(_TABLE.c.amphora_id)),
                _HEALTH.c.last_update > since,
                _HEALTH.c.last_update <= _TABLE.c.held_at))[0]
 

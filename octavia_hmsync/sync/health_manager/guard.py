@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Keeps Octavia from failing over amphorae that could not be heard."""
+"""Keeps Octavia from failing over amphorae that could not be heard.
 
+And those of a host that an operator holds, while others serve their load
+balancers.
+"""
+
+import collections
 import datetime
 import time
 
@@ -14,6 +19,7 @@ from octavia_hmsync.notifications import outbox
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import exposure as exposure_repo
 from octavia_hmsync.sync.db import hold as hold_repo
+from octavia_hmsync.sync.db import host_hold as host_hold_repo
 from octavia_hmsync.sync.health_manager import hearing
 from octavia_hmsync.sync import payloads
 from octavia_hmsync.sync.rules import exposure
@@ -147,21 +153,31 @@ class FailoverGuard:
         # the stored time; in whole seconds, as MySQL stores it.
         now = timeutils.utcnow().replace(microsecond=0)
         timeout = self._conf.health_manager.heartbeat_timeout
+        before = now - datetime.timedelta(seconds=timeout / 2)
+        waiting = host_hold_repo.find_waiting(self._engine, before)
         silent = self._watch.find(
-            now - datetime.timedelta(seconds=timeout / 2), self._held,
+            before, self._held.keys() | waiting.keys(),
             timing.Settings.from_conf(self._conf), self._find_exposed)
         self._release([row.id for row in silent
                        if hearing.is_heard_since(row)])
-        held = hearing.find_unheard(self._conf, self._engine, silent,
-                                    hmsync_conf.hold_max(self._conf))
+        unheard = hearing.find_unheard(self._conf, self._engine, silent,
+                                       hmsync_conf.hold_max(self._conf))
+        held = dict.fromkeys(unheard) | {
+            row.id: waiting[row.id] for row in silent if row.id in waiting}
         if held:
-            amphora_repo.add_missing(self._engine, held)
-            self._notify(payloads.FailoverGuardHolding,
-                         hold_repo.hold(self._engine, held, now,
-                                        self._begun_before(silent, now)),
-                         hmsync_conf.hold_max(self._conf))
+            self._hold(held, now, silent)
         self._report(held, {row.id for row in silent})
         return set(held)
+
+    def _hold(self, held, now, silent):
+        ids = list(held)
+        amphora_repo.add_missing(self._engine, ids)
+        begun = hold_repo.hold(self._engine, ids, now,
+                               self._begun_before(silent, now))
+        for host, of_host in _by_host(held, begun).items():
+            self._notify(payloads.FailoverGuardHolding, of_host,
+                         None if host else hmsync_conf.hold_max(self._conf),
+                         host)
 
     def _release_heard(self):
         """End the holds of amphorae that were heard since.
@@ -212,10 +228,15 @@ class FailoverGuard:
                   if now - at <= timeout}
         begun = set(held) - before
         self._measure.holds.inc(len(begun))
-        if begun:
-            LOG.warning('Holding back the failover of %d amphorae for %d s '
-                        'at most: no health manager could hear them.',
-                        len(begun), hmsync_conf.hold_max(self._conf))
+        for host, ids in _by_host(held, begun).items():
+            if host:
+                LOG.warning('Holding back the failover of %d amphorae of '
+                            'host %s, which an operator holds: others serve '
+                            'their load balancers.', len(ids), host)
+            else:
+                LOG.warning('Holding back the failover of %d amphorae for %d '
+                            's at most: no health manager could hear them.',
+                            len(ids), hmsync_conf.hold_max(self._conf))
         ended = (before & silent) - set(held)
         if ended:
             LOG.warning('No longer holding back the failover of amphorae '
@@ -223,3 +244,11 @@ class FailoverGuard:
         self._held = {amphora_id: self._held[amphora_id]
                       for amphora_id in before - ended}
         self._held.update(dict.fromkeys(held, now))
+
+
+def _by_host(held, amphora_ids):
+    """Return {held host, or None: ids of amphorae}; held: {id: host}."""
+    found = collections.defaultdict(list)
+    for amphora_id in amphora_ids:
+        found[held[amphora_id]].append(amphora_id)
+    return found

@@ -293,7 +293,7 @@ class HoldCases(amphora.AmphoraCases):
         ids = self.add_silent(2)
         self.guard.run_once()
         self.assertEqual([payloads.FailoverGuardHolding(
-            tuple(sorted(ids)), 300)], self.notifier.take())
+            tuple(sorted(ids)), 300, None)], self.notifier.take())
         # Held on, by another one.
         self.records.set_health(*ids, age=TIMEOUT - 1)
         self.make_older(models.Amphora, 'held_at', TIMEOUT - 1)
@@ -312,8 +312,8 @@ class HoldCases(amphora.AmphoraCases):
         self.guard = self.make_guard()
         silent, = self.add_silent(age=401)
         self.assertEqual({silent}, self.guard.run_once())
-        self.assertEqual([payloads.FailoverGuardHolding((silent,), 400)],
-                         self.notifier.take())
+        self.assertEqual([payloads.FailoverGuardHolding(
+            (silent,), 400, None)], self.notifier.take())
 
     def test_told_by_one_of_several(self):
         ids = self.add_silent(20)

@@ -38,6 +38,7 @@ from tests.db_cases.sync import due
 from tests.db_cases.sync import health_manager
 from tests.db_cases.sync import heartbeat
 from tests.db_cases.sync import hold
+from tests.db_cases.sync import host_hold
 from tests.db_cases.sync import pause
 from tests.db_cases.sync import progress
 from tests.db_cases.sync import published
@@ -122,6 +123,10 @@ class TestAdmission(mariadb.MariaDBMixin, admission.AdmissionCases):
 
 
 class TestNetwork(mariadb.MariaDBMixin, network.NetworkCases):
+    pass
+
+
+class TestHostHold(mariadb.MariaDBMixin, host_hold.HostHoldCases):
     pass
 
 

@@ -15,7 +15,8 @@ from tests.unit import test_demo
 
 # Changes that are complete when the command returns, and so have no --wait.
 COMPLETE = {
-    'db purge', 'db upgrade', 'distributor resume', 'image exclusion add',
+    'db purge', 'db upgrade', 'distributor resume', 'host hold',
+    'host release', 'image exclusion add',
     'image exclusion remove', 'image restore',
     # These wait in any case: for what is built, for connections, or until
     # Neutron's agent has wired a port.

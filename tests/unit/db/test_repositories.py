@@ -35,6 +35,7 @@ from tests.db_cases.sync import due
 from tests.db_cases.sync import health_manager
 from tests.db_cases.sync import heartbeat
 from tests.db_cases.sync import hold
+from tests.db_cases.sync import host_hold
 from tests.db_cases.sync import pause
 from tests.db_cases.sync import progress
 from tests.db_cases.sync import published
@@ -108,6 +109,10 @@ class TestAdmission(sqlite.SqliteMixin, admission.AdmissionCases):
 
 
 class TestNetwork(sqlite.SqliteMixin, network.NetworkCases):
+    pass
+
+
+class TestHostHold(sqlite.SqliteMixin, host_hold.HostHoldCases):
     pass
 
 

@@ -40,7 +40,7 @@ KNOWN = {
     'amphora.unsupported': ('1.0', 'a72e43ef401f'),
     'amphora.recovered': ('1.0', 'a7a065fe839e'),
     'amphora.not_adopted': ('1.0', '1ce04c903c3c'),
-    'failover_guard.holding': ('1.0', 'd8c2ba352759'),
+    'failover_guard.holding': ('1.1', '958f648370d1'),
     'failover_guard.released': ('1.0', 'f82b5f7ef55f'),
     'order.given': ('1.0', 'c24acdb6e49d'),
     'image_rollout.started': ('1.1', '93a1e21c7712'),
@@ -147,7 +147,8 @@ class TestPayloads(base.BaseTestCase):
     def test_many_amphorae(self):
         """Each is in one of them, none of which is large."""
         ids = [f'{n:036}' for n in range(250)]
-        told = payloads.split(payloads.FailoverGuardHolding, ids[::-1], 300)
+        told = payloads.split(payloads.FailoverGuardHolding, ids[::-1], 300,
+                              None)
         self.assertEqual([100, 100, 50], [len(p.amphora_ids) for p in told])
         self.assertEqual(ids, [i for p in told for i in p.amphora_ids])
         self.assertEqual({300}, {p.failover_hold_max for p in told})

@@ -89,6 +89,7 @@ def upgrade():
         sa.Column('next_attempt_at', types.Timestamp, nullable=True),
         sa.Column('held_since', types.Timestamp, nullable=True),
         sa.Column('held_at', types.Timestamp, nullable=True),
+        sa.Column('held_host', sa.String(255), nullable=True),
         sa.Column('claim_owner', sa.String(36), nullable=True),
         sa.Column('claim_expires_at', types.Timestamp, nullable=True))
     operations.create_indexes(
@@ -98,6 +99,7 @@ def upgrade():
         ix_hmsync_amphora_applied_at=['applied_at'],
         ix_hmsync_amphora_claim_owner=['claim_owner'],
         ix_hmsync_amphora_generation=['generation'],
+        ix_hmsync_amphora_held_host=['held_host'],
         ix_hmsync_amphora_held_since=['held_since'],
         ix_hmsync_amphora_next_attempt=['next_attempt_at', 'generation'])
     operations.create_table(
@@ -136,6 +138,11 @@ def upgrade():
         sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
         sa.Column('reason', sa.Text, nullable=False),
         sa.Column('begun_at', types.Timestamp, nullable=False),
+        sa.Column('ends_at', types.Timestamp, nullable=False))
+    operations.create_table(
+        'hmsync_host_hold',
+        sa.Column('host', sa.String(255), primary_key=True),
+        sa.Column('reason', sa.Text, nullable=False),
         sa.Column('ends_at', types.Timestamp, nullable=False))
     operations.create_table(
         'hmsync_network',

@@ -2,6 +2,7 @@
 
 """What speaks against members, out of who sees what."""
 
+from octavia_hmsync.cluster.managers import base as mgr
 from octavia_hmsync.cluster.managers import signs
 from tests.unit import base
 
@@ -174,3 +175,37 @@ class TestSigns(base.TestCase):
         # One is seen.
         self.assertEqual((True, True), self.read(
             *see_all(900.0, a='DOWN', b='UP'), see('e', 'd1', 'UP')))
+
+
+class TestSpare(base.TestCase):
+
+    def spare(self, *members, held=('a',), min_size=2):
+        """What speaks against the first one: silence, its front end."""
+        found = signs.spare(members, set(held), min_size)[0].signs
+        return bool(found.silent), bool(found.down), found.since
+
+    def member(self, member_id, silent=None, down=None, state='ACTIVE',
+               slot=1):
+        return mgr.Member(member_id, slot, state, 50.0, signs=mgr.Signs(
+            silent, down, since=700.0))
+
+    def test_others_serve(self):
+        dead = self.member('a', 'no heartbeat', 'no answer')
+        others = self.member('b'), self.member('c')
+        self.assertEqual((True, False, 0.0), self.spare(dead, *others))
+        self.assertEqual((True, True, 700.0), self.spare(
+            dead, *others, held=['b']))
+        # As soon as one of them is not well, or leaves.
+        for other in (self.member('c', 'no heartbeat'),
+                      self.member('c', None, 'no answer'),
+                      self.member('c', state='DRAINING'),
+                      self.member('c', slot=None)):
+            self.assertEqual((True, True, 700.0), self.spare(
+                dead, others[0], other))
+        self.assertEqual((True, True, 700.0), self.spare(dead, min_size=0))
+
+    def test_no_longer_than_it_is_silent(self):
+        for silent, down in ((None, 'no answer'), (None, None)):
+            self.assertEqual((False, bool(down), 700.0), self.spare(
+                self.member('a', silent, down), self.member('b'),
+                self.member('c')))

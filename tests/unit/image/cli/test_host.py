@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""host list, host drain, and what else a rollout may be for."""
+"""host list, drain, hold, and what else a rollout may be for."""
 
 import datetime
 import json
@@ -26,6 +26,7 @@ class HostTestCase(test_rollout.RolloutTestCase):
             compute.Host('host2', 'az2'),
             compute.Host('host1', 'az1', is_enabled=False, reason='disks')]
         self.on = self.compute.get_hosts.return_value = {}
+        self.compute.get_evacuated.return_value = set()
         patch = mock.patch.object(compute, 'connect', autospec=True,
                                   return_value=self.compute)
         patch.start()
@@ -63,10 +64,22 @@ class TestHosts(HostTestCase):
         # Of a load balancer that is gone.
         self.on['unknown'] = 'host2'
         self.assertEqual(
-            [('host1', 'DISABLED', 2, 2, 1, 'az1', 'disks'),
-             ('host2', 'ENABLED', 3, 2, 1, 'az2', None)],
+            [('host1', 'DISABLED', 2, 2, 1, 'az1', 'disks', None, []),
+             ('host2', 'ENABLED', 3, 2, 1, 'az2', None, None, [])],
             [tuple(row.values()) for row in self.run_json('host', 'list',
                                                           '--long')])
+
+    def test_evacuated(self):
+        self.add_on('host1')
+        amphora, = self.amphorae(self.add_on('host2'))
+        self.compute.get_evacuated.return_value = {amphora['id'], 'gone'}
+        self.assertEqual(
+            [[], [amphora['id']]],
+            [row['evacuated'] for row in self.run_json(
+                'host', 'list', '-c', 'evacuated')])
+        # Nova may refuse to tell what few need to know.
+        self.compute.get_evacuated.side_effect = exceptions.CloudRefused('no')
+        self.assertEqual(2, len(self.run_json('host', 'list')))
 
     def test_list_without_an_answer(self):
         self.compute.list_hosts.side_effect = exceptions.CloudRefused(
@@ -140,6 +153,88 @@ class TestHosts(HostTestCase):
         self.assertEqual(0, self.run_command('host', 'drain', 'host1')[0])
         self.assertFails('There is a rollout that has not ended', 'host',
                          'drain', 'host1')
+
+
+class TestHold(HostTestCase):
+
+    def until(self, **values):
+        return (records.utcnow() + datetime.timedelta(**values)).isoformat()
+
+    def hold(self, *argv, host='host1', **values):
+        return self.run_ok('host', 'hold', host, '--until',
+                           self.until(**values or {'hours': 1}), *argv)
+
+    def held(self):
+        return {row.amphora_id: row.held_host
+                for row in self.rows(models.Amphora) if row.held_host}
+
+    def test_hold(self):
+        pair = self.add_on('host1', 'host2')
+        single = self.add_on('host1')
+        self.add_on('host2')
+        there = [row['id'] for lb_id in (pair, single)
+                 for row in self.amphorae(lb_id)
+                 if self.on[row['id']] == 'host1']
+        self.assertIn('would be held', self.hold('--dry-run'))
+        self.assertEqual({}, self.held())
+        out = self.hold('--reason', 'kernel')
+        self.assertIn('failovers of 2 amphorae wait', out)
+        self.assertIn('1 load balancer has no amphora elsewhere, and will be '
+                      'failed over as ever: run "octavia-hmsync host drain '
+                      'host1" before.', out)
+        self.assertEqual(dict.fromkeys(there, 'host1'), self.held())
+        self.assertEqual(
+            [True, False], [bool(row['held_until']) for row in
+                            self.run_json('host', 'list', '--long')])
+        order, = self.run_json('order', 'list', '--long')
+        self.assertEqual(('host hold', 'kernel', 'DONE'), (
+            order['command'], order['reason'], order['state']))
+
+    def test_release(self):
+        self.add_on('host1')
+        self.hold()
+        self.assertIn('is held', self.run_ok('host', 'release', 'host1',
+                                             '--dry-run'))
+        self.assertIn('no longer held', self.run_ok('host', 'release',
+                                                    'host1'))
+        self.assertIn('is not held', self.run_ok('host', 'release', 'host1'))
+        self.assertEqual({}, self.held())
+
+    def test_refused(self):
+        for words, argv in (
+                ('There is no compute host host3',
+                 ('host3', '--until', self.until(hours=1))),
+                ('is over: give another --until',
+                 ('host1', '--until', self.until(hours=-1))),
+                ('is later: give another --until',
+                 ('host1', '--until', self.until(hours=25)))):
+            self.assertFails(words, 'host', 'hold', *argv)
+        self.compute.list_hosts.side_effect = exceptions.CloudUnavailable(
+            'Nova does not answer.')
+        self.assertFails('Nova does not answer.', 'host', 'hold', 'host1',
+                         '--until', self.until(hours=1))
+        self.assertEqual([], self.rows(models.HostHold))
+        for until in ('tomorrow', ''):
+            code, _out, err = self.run_command('host', 'hold', 'host1',
+                                               '--until', until)
+            self.assertEqual(2, code)
+            self.assertIn('is not a time such as', err)
+
+    def test_other_time_zone(self):
+        there = datetime.timezone(datetime.timedelta(hours=5))
+        until = (datetime.datetime.now(there) + datetime.timedelta(
+            minutes=30)).replace(microsecond=0)
+        out = self.run_ok('host', 'hold', 'host1', '--until',
+                          until.isoformat())
+        self.assertIn(until.astimezone(datetime.timezone.utc).strftime(
+            '%Y-%m-%dT%H:%M:%S UTC'), out)
+
+    def test_without_a_guard(self):
+        self.conf_path = self.write_conf(
+            hmsync={'failover_hold_max': 0}, controller_worker={
+                'compute_driver': 'compute_nova_driver'})
+        self.assertFails('no failover guard runs', 'host', 'hold', 'host1',
+                         '--until', self.until(hours=1))
 
 
 class TestCauses(HostTestCase):
