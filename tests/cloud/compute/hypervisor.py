@@ -50,8 +50,9 @@ class Hypervisor(fixtures.Fixture):
         self.instances = {}
         self.images = collections.defaultdict(instance.Image)
         self.before = {}
-        # Where nothing is booted.
+        # Where nothing is booted; ids of what evacuate() has moved.
         self.dead_hosts = set()
+        self.evacuated = set()
 
     def _setUp(self):
         server = _Server(self.socket_path, _Handler)
@@ -116,18 +117,31 @@ class Hypervisor(fixtures.Fixture):
                 booted.own_ports.append(port.id)
             ports += [self._network.update_port(
                 port_id, binding_host_id=booted.host) for port_id in port_ids]
-            for port in ports:
-                self._plug(booted, port)
-            first = ports[0]
-            subnet = self._network.get_subnet(
-                first.fixed_ips[0]['subnet_id'])
-            prefix = subnet.cidr.partition('/')[2]
-            booted.boot(f"{first.fixed_ips[0]['ip_address']}/{prefix}",
-                        self._network.get_network(first.network_id).mtu)
+            self._begin(booted, ports)
             booted.state = 'ACTIVE' if booted.image.boots else 'ERROR'
         except Exception as e:
             booted.state = 'ERROR'
             booted.fault = str(e)
+
+    def _begin(self, booted, ports):
+        for port in ports:
+            self._plug(booted, port)
+        first = ports[0]
+        subnet = self._network.get_subnet(first.fixed_ips[0]['subnet_id'])
+        prefix = subnet.cidr.partition('/')[2]
+        booted.boot(f"{first.fixed_ips[0]['ip_address']}/{prefix}",
+                    self._network.get_network(first.network_id).mtu)
+
+    def evacuate(self, booted, host):
+        """Boot an instance from its image elsewhere, with all its ports."""
+        before, booted.interfaces = booted.interfaces, {}
+        booted.start_anew()
+        for each in before.values():
+            self._fabric.unplug(each['tap'])
+        booted.host = host
+        self.evacuated.add(booted.instance_id)
+        self._begin(booted, [self._network.update_port(
+            port_id, binding_host_id=host) for port_id in before])
 
     def _plug(self, booted, port):
         with self._lock:
@@ -169,6 +183,9 @@ class Hypervisor(fixtures.Fixture):
     def call_list_hosts(self):
         return [{'name': host, 'is_enabled': host not in self.dead_hosts}
                 for host in self._fabric.hosts]
+
+    def call_get_evacuated(self):
+        return sorted(self.evacuated)
 
     def call_delete(self, compute_id):
         booted = self.instances.pop(compute_id, None)

@@ -143,6 +143,10 @@ class Instance(Bootable, openvswitch.Namespace):
             for path in pathlib.Path(self.directory, 'log').glob(
                     f'{name}*.log'):
                 self.systemctl('stop', path.stem)
+        self.start_anew()
+
+    def start_anew(self):
+        """Cut its power, and have it wait for its interfaces as at first."""
         self.kill_tree()
         for name in ('started', 'plugged'):
             pathlib.Path(self.directory, name).unlink()

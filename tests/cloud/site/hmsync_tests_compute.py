@@ -81,6 +81,10 @@ class ComputeDriver(compute_base.ComputeBase):
         """As octavia_hmsync.compute.Compute has it."""
         return self._call('list_hosts')
 
+    def get_evacuated(self):
+        """As octavia_hmsync.compute.Compute has it."""
+        return self._call('get_evacuated')
+
     def status(self, compute_id):
         found, _ = self.get_amphora(compute_id)
         return (constants.UP if found.status == 'ACTIVE' else constants.DOWN)
