@@ -61,6 +61,8 @@ class Bridges:
         self._bound = self._options.max_pins
         self._lock = threading.Lock()
         self._api = None
+        # Of the integration bridge, and of which state of the database.
+        self._ports, self._ports_of = frozenset(), None
 
     def ensure(self, vip_id, port):
         """Ensure the bridge of a VIP; return the OpenFlow port of its port."""
@@ -167,15 +169,27 @@ class Bridges:
         """Tell whether what _make_plug() would do is done."""
         inner = self._find('Interface', inner)
         outer = self._find('Interface', names.peer)
-        ours = self._find('Bridge', self._options.integration_bridge)
         return bool(
             inner and outer and
-            self._find('Port', names.peer) in ours.ports and
+            names.peer in self._list_ports() and
             (inner.type, outer.type) == ('patch', 'patch') and
             inner.options == {'peer': names.peer} and
             outer.options == {'peer': names.port} and
             outer.external_ids.get('iface-id') == port.id and
             outer.external_ids.get('attached-mac') == port.mac)
+
+    def _list_ports(self):
+        """Return the names of the ports of the integration bridge.
+
+        The IDL makes an object of each of them, each time.
+        """
+        connection = self._connect().ovsdb_connection
+        ours = self._find('Bridge', self._options.integration_bridge)
+        with connection.lock:
+            if self._ports_of != connection.idl.change_seqno:
+                self._ports = frozenset(port.name for port in ours.ports)
+                self._ports_of = connection.idl.change_seqno
+            return self._ports
 
     def remove(self, vip_id):
         """Delete the bridge of a VIP, and what connects it.

@@ -8,8 +8,10 @@ import json
 
 import fixtures
 from oslo_utils import uuidutils
+import sqlalchemy
 from taskflow import engines
 from taskflow.persistence import backends
+from taskflow.persistence.backends.sqlalchemy import tables
 from taskflow.persistence import models
 from taskflow import states
 
@@ -38,6 +40,10 @@ class TestSaved(cloud.CloudTestCase):
         self.addCleanup(self.backend.close)
         with self.connect() as connection:
             connection.upgrade()
+        # Each connection makes all tables, and compiles its statements, anew.
+        made = tables.fetch(sqlalchemy.MetaData())
+        self.useFixture(fixtures.MockPatchObject(tables, 'fetch',
+                                                 lambda _metadata: made))
         self.useFixture(fixtures.MockPatchObject(
             compat_cluster, 'make_runner', lambda: self.post))
         self.posted = set()
