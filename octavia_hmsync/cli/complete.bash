@@ -5,7 +5,7 @@ _octavia_hmsync()
   _get_comp_words_by_ref -n : cur prev words
 
   # Command data:
-  cmds='amphora cluster complete db distributor generation health help host image network order sync upgrade'
+  cmds='amphora cluster complete db distributor generation health help host image network order resize sync upgrade'
   cmds_amphora='list show'
   cmds_amphora_list='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --long --limit --marker --loadbalancer --role --status --result --not-adopted --health-manager'
   cmds_amphora_show='-h --help -f --format -c --column --noindent --variable --prefix --max-width --fit-width --print-empty'
@@ -93,6 +93,7 @@ _octavia_hmsync()
   cmds_network_show='-h --help -f --format -c --column --noindent --variable --prefix --max-width --fit-width --print-empty'
   cmds_order='list'
   cmds_order_list='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --long --limit --marker'
+  cmds_resize='-h --help --mode --force --wait --interval --timeout --dry-run --reason --flavor --no-flavor'
   cmds_sync='pause resume retry run status watch'
   cmds_sync_pause='-h --help --dry-run --reason --wait --timeout --for'
   cmds_sync_resume='-h --help --dry-run --reason --wait --timeout'

@@ -66,9 +66,11 @@ TABLES = (AMPHORA, AMPHORA_HEALTH, LOAD_BALANCER)
 FLAVOR = sa.table(
     'flavor', sa.column('id', sa.String(36)),
     sa.column('name', sa.String(255)),
+    sa.column('enabled', sa.Boolean()),
     sa.column('flavor_profile_id', sa.String(36)))
 FLAVOR_PROFILE = sa.table(
     'flavor_profile', sa.column('id', sa.String(36)),
+    sa.column('provider_name', sa.String(255)),
     sa.column('flavor_data', sa.String(4096)))
 VIP = sa.table(
     'vip', sa.column('load_balancer_id', sa.String(36)),
@@ -239,6 +241,9 @@ LOCAL_GENERATOR = 'local_cert_generator'
 # Keys in the profile of a flavor (Nova) and of an availability zone (Nova,
 # Cinder, Neutron).
 COMPUTE_FLAVOR = constants.COMPUTE_FLAVOR
+# Keys in the profile of a flavor that no running load balancer can change.
+FLAVOR_TOPOLOGY = constants.LOADBALANCER_TOPOLOGY
+FLAVOR_SRIOV = constants.SRIOV_VIP
 COMPUTE_ZONE = constants.COMPUTE_ZONE
 # Octavia 16 has no availability zone for volumes.
 VOLUME_ZONE = getattr(constants, 'VOLUME_ZONE', 'volume_zone')

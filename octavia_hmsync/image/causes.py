@@ -53,8 +53,9 @@ class Cause:
             Kind.IMAGE: 'an older image',
             Kind.HOST: f'host {self.value}',
             Kind.ZONE: f'zone {self.value}',
-            Kind.FLAVOR: f'another compute flavor than that of flavor '
-                         f'{self.value}',
+            Kind.FLAVOR: 'another compute flavor than ' + (
+                f'that of flavor {self.value}' if self.value else
+                '[controller_worker] amp_flavor_id'),
             Kind.NETWORK: f'network {self.value}',
             Kind.CERTIFICATE: f'a certificate that ends before {self.value}',
         }[self.kind]

@@ -5,6 +5,7 @@
 A page takes three statements, however many load balancers it has.
 """
 
+import dataclasses
 import itertools
 
 from octavia_hmsync.image.db import inventory as inventory_repo
@@ -41,6 +42,11 @@ class Inventory:
         found = self._read(inventory_repo.Wanted(load_balancer_id),
                            with_places=True)
         return found[0] if found else None
+
+    def with_flavor(self, load_balancer, flavor_id):
+        """Return a LoadBalancer as it is with another flavor, or none."""
+        return dataclasses.replace(load_balancer, flavor_id=flavor_id,
+                                   tag=self._get_tag(flavor_id))
 
     def get_tags(self):
         """Return the tags of images from which load balancers may boot."""

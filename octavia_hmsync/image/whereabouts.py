@@ -76,10 +76,12 @@ class Selection:
                         network_id=self.cause.value)} - {None, ''}
 
     def _read_flavor(self):
+        default = self._conf.controller_worker.amp_flavor_id
+        if self.cause.value is None:
+            return default
         return next((
-            target.get_from_flavor(
-                row.flavor_data, compat.COMPUTE_FLAVOR,
-                self._conf.controller_worker.amp_flavor_id)
+            target.get_from_flavor(row.flavor_data, compat.COMPUTE_FLAVOR,
+                                   default)
             for row in inventory_repo.get_flavors(self._engine)
             if row.id == self.cause.value), None)
 

@@ -3,71 +3,14 @@
 """A compute host that is emptied while clients use what is on it."""
 
 import json
-import sys
 import time
 
-from oslotest import base
 import sqlalchemy as sa
-from testtools import content
 
-from tests.cloud import cluster_world
-from tests.cloud import clusters
-from tests.cloud import machines
-
-# Open connections of each client.
-NUMBER = 20
+from tests.soak import traffic
 
 
-class TestHostDrain(base.BaseTestCase):
-    """A SINGLE load balancer, a pair and a cluster of four, on OVN.
-
-    One client is in their network, one comes by floating IPs.
-    """
-
-    TIMEOUT_SCALING_FACTOR = 3
-
-    def setUp(self):
-        super().setUp()
-        self.cloud = self.useFixture(clusters.ClusterOctavia(
-            workers=1, options={
-                'hmsync_cluster': {'drain_timeout': 3600},
-                # On a busy machine.
-                'hmsync_image': {'proof_timeout': 300}}))
-        self.addOnException(lambda _: self.addDetail(
-            'logs', content.text_content('\n'.join(
-                f'--- {child.name}\n{child.log_tail(200)}' for child in
-                (*self.cloud.workers, *self.cloud.house_keepers)))))
-        self.cloud.wait_until_ready()
-        hosts = self.cloud.fabric.hosts
-        # Members of pools do not move.
-        members = [self.useFixture(machines.Member(
-            self.cloud, f'member-{host}', host=host)) for host in hosts]
-        self.clients = [
-            self.useFixture(machines.Client(self.cloud, 'client',
-                                            host=hosts[0])),
-            self.useFixture(machines.Client(self.cloud, 'outside',
-                                            self.cloud.external_network))]
-        make = cluster_world.get_listeners(members, timeout=40000)
-        self.load_balancers = {
-            'single': self.cloud.add_load_balancer('single', listeners=make),
-            'pair': self.cloud.add_load_balancer(
-                'pair', 'ACTIVE_STANDBY', listeners=make),
-            'cluster': self.cloud.add_cluster('cluster', listeners=make,
-                                              desired_size=4, min_size=3)}
-        self.ways = {
-            name: list(zip(self.clients, (
-                lb.vip_address, self.cloud.add_floating_ip(lb.vip_port_id)),
-                strict=True))
-            for name, lb in self.load_balancers.items()}
-        for ways in self.ways.values():
-            for client, address in ways:
-                client.get(address)
-        self.cloud.wait_for(lambda: self.statuses() == {'ONLINE'}, 'ONLINE')
-
-    def statuses(self):
-        api = self.cloud.connection.load_balancer
-        return {api.get_load_balancer(lb.id).operating_status
-                for lb in self.load_balancers.values()}
+class TestHostDrain(traffic.TrafficTestCase):
 
     def command(self, *arguments):
         return self.cloud.command('octavia-hmsync', 'host', *arguments)
@@ -116,15 +59,7 @@ class TestHostDrain(base.BaseTestCase):
         error = self.assertRaises(RuntimeError, self.command, 'drain', host)
         self.assertIn('takes new instances', str(error))
         self.cloud.compute.dead_hosts.add(host)
-        held = {name: [client.hold(address, NUMBER, timeout=60,
-                                   port=cluster_world.TCP_PORT)
-                       for client, address in ways]
-                for name, ways in self.ways.items()}
-        for each in sum(held.values(), []):
-            each.wait_until_open(60)
-        probes = {name: [client.start_probe(address, rate=20, timeout=10)
-                         for client, address in ways]
-                  for name, ways in self.ways.items()}
+        self.begin()
         self.command('drain', host, '--reason', 'disks')
         # A member that leaves keeps its connections, and the next one waits
         # for that.
@@ -132,28 +67,13 @@ class TestHostDrain(base.BaseTestCase):
         time.sleep(20)
         self.assertEqual(1, self.count_draining())
         self.assertEqual([{}, {}], [each.report().broken
-                                    for each in held['cluster']])
-        for each in held['cluster']:
+                                    for each in self.held['cluster']])
+        for each in self.held['cluster']:
             each.stop()
         self.cloud.wait_for(lambda: self.read_state() != 'RUNNING',
                             lambda: f'end of {self.read_state()}', 900)
         self.assertEqual('DONE', self.read_state(), self.show())
-        reports = {name: [probe.stop() for probe in each]
-                   for name, each in probes.items()}
-        lost = {name: sum(len(each.report().broken) for each in held[name])
-                for name in ('single', 'pair')}
-        print(f'of {2 * NUMBER} each, lost {lost}; {reports}',
-              file=sys.__stderr__)
-        self.assertEqual([], [report for report in reports['cluster']
-                              if report.failed])
-        for name in ('single', 'pair'):
-            for report in reports[name]:
-                # A request that is under way as the VIP moves is cut.
-                self.assertLessEqual(report.failed, 2, (name, report))
-                self.assertLessEqual(report.dark, 1, (name, report))
-        for name in ('single', 'pair'):
-            for each in held[name]:
-                each.stop()
+        self.assertHardlyNoticed()
         self.cloud.wait_for(
             lambda: host not in {each.host for each in
                                  self.cloud.compute.instances.values()},
@@ -161,6 +81,4 @@ class TestHostDrain(base.BaseTestCase):
         self.assertEqual(0, self.read_hosts()[host]['amphorae'])
         self.assertEqual(['cluster'] * 4 + ['pair'] * 2 + ['single'],
                          self.on_host(other))
-        for lb in self.load_balancers.values():
-            self.cloud.wait_until_active(lb.id)
-        self.cloud.wait_for(lambda: self.statuses() == {'ONLINE'}, 'ONLINE')
+        self.assertHealthy()

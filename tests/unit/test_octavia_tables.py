@@ -23,6 +23,7 @@ PARTS = {
     'db.octavia_amphora': 'Image upgrades',
     'image.db.lock': 'Image upgrades',
     'compat.amphora': 'Image upgrades',
+    'image.db.replacement': 'resize',
     'image.db.leak': 'image leaks --delete',
     'image.db.restore': 'image restore',
     'cluster.db.lock': 'Clusters',

@@ -41,6 +41,8 @@ class Replace(base.DatabaseMixin, command.Command):
     """
 
     ARGUMENT = ('loadbalancer', 'its name or id')
+    FORCE = 'replace amphorae that have the newest image, too, or of an ' \
+            'unknown one'
     # Reports errors in the combination of arguments like argparse.
     parser: typing.Any
 
@@ -53,8 +55,7 @@ class Replace(base.DatabaseMixin, command.Command):
                  'first (default: replace)')
         parser.add_argument(
             '--force', action='store_true',
-            help='replace amphorae that have the newest image, too, or of '
-                 'an unknown one')
+            help=self.FORCE)
         parser.add_argument('--wait', action='store_true',
                             help='return when it is done')
         progress.add_arguments(
@@ -71,6 +72,8 @@ class Replace(base.DatabaseMixin, command.Command):
         load_balancer = self._find(conf, engine, parsed_args.loadbalancer)
         max_age = conf.hmsync.offline_after
         found = _find_open(engine, load_balancer.id)
+        load_balancer = self._plan(conf, engine, load_balancer, found,
+                                   parsed_args)
         if found is not None:
             whose = (f' by rollout {found.rollout_id}' if found.rollout_id
                      else '')
@@ -84,16 +87,20 @@ class Replace(base.DatabaseMixin, command.Command):
         _check_rows(load_balancer)
         targets = target.Targets(conf)
         image_id = _get_target(targets, load_balancer)
-        if not parsed_args.force and _is_up_to_date(load_balancer, image_id):
-            self._say(f'All amphorae of load balancer {load_balancer.id} '
-                      f'have image {image_id}: there is nothing to do.')
+        old = (outdated.get_allocated(load_balancer) if parsed_args.force
+               else self._find_old(conf, engine, load_balancer, image_id))
+        if not old:
+            self._end(engine, load_balancer, image_id, parsed_args)
             return
         for warning in _check_preflight(
                 conf, engine, load_balancer, targets, parsed_args.mode):
             self.app.stderr.write(f'{warning}\n')
         replacement_commands.check_that_somebody_is_up(engine, max_age)
         if parsed_args.dry_run:
-            self._tell(load_balancer, image_id, parsed_args)
+            self._say(
+                f'Of load balancer {load_balancer.id} would be replaced, by '
+                f'mode {parsed_args.mode} with image {image_id}: '
+                f'{", ".join(a.id for a in old)}.')
             return
         replacement_id = self._add(engine, load_balancer, image_id,
                                    parsed_args)
@@ -114,21 +121,33 @@ class Replace(base.DatabaseMixin, command.Command):
     def _say(self, text):
         self.app.stdout.write(f'{text}\n')
 
-    def _tell(self, load_balancer, image_id, parsed_args):
-        amphorae = (outdated.get_allocated(load_balancer)
-                    if parsed_args.force
-                    else outdated.get_outdated(load_balancer, image_id))
-        self._say(
-            f'Of load balancer {load_balancer.id} would be replaced, by mode '
-            f'{parsed_args.mode} with image {image_id}: '
-            f'{", ".join(a.id for a in amphorae)}.')
+    def _plan(self, _conf, _engine, load_balancer, _found, _parsed_args):
+        """Return it as it is to be, or raise NotPossible.
+
+        :param found: the replacement that is open, or None.
+        """
+        return load_balancer
+
+    def _find_old(self, _conf, _engine, load_balancer, image_id):
+        """Return the amphorae that are to be replaced."""
+        _check_known(load_balancer, image_id)
+        return outdated.get_outdated(load_balancer, image_id)
+
+    def _end(self, _engine, load_balancer, image_id, _parsed_args):
+        """Say that no amphora is to be replaced."""
+        self._say(f'All amphorae of load balancer {load_balancer.id} '
+                  f'have image {image_id}: there is nothing to do.')
+
+    def _order(self, engine, new):
+        """Write a New; returns whether nothing was in the way."""
+        return replace_repo.add(engine, new)
 
     def _add(self, engine, load_balancer, image_id, parsed_args):
         new = replace_repo.New(
             str(uuid.uuid4()), load_balancer.id, parsed_args.mode, image_id,
             load_balancer.topology, load_balancer.flavor_id,
             load_balancer.availability_zone, forced=parsed_args.force)
-        if not replace_repo.add(engine, new):
+        if not self._order(engine, new):
             # Another command was faster.
             raise exceptions.NotPossible(
                 f'Load balancer {load_balancer.id} was replaced by another '
@@ -203,10 +222,10 @@ def _get_target(targets, load_balancer):
     return found.image_id
 
 
-def _is_up_to_date(load_balancer, image_id):
-    """Tell if nothing is to be done; NotPossible: its image is unknown."""
-    judgement = outdated.judge(load_balancer, image_id)
-    if judgement is outdated.Outdated.UNKNOWN:
+def _check_known(load_balancer, image_id):
+    """Raise NotPossible if it is not known whether it is outdated."""
+    if (outdated.judge(load_balancer, image_id) is
+            outdated.Outdated.UNKNOWN):
         unknown = ', '.join(a.id for a in
                             outdated.get_allocated(load_balancer)
                             if a.image_id is None)
@@ -214,7 +233,6 @@ def _is_up_to_date(load_balancer, image_id):
             f'It is not known whether load balancer {load_balancer.id} is '
             f'outdated, because Octavia has no image_id of {unknown}. With '
             f'--force it is replaced all the same.')
-    return judgement is outdated.Outdated.NO
 
 
 def _check_preflight(conf, engine, load_balancer, targets, mode):

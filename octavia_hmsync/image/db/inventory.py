@@ -73,9 +73,13 @@ def _is_in(column, values):
 
 
 def get_flavors(engine):
-    """Return rows of all flavors, with id, name and flavor_data, JSON."""
+    """Return rows of all flavors, with their provider_name and flavor_data.
+
+    The latter is JSON.
+    """
     return rows.read(
-        engine, sa.select(_FLAVOR.c.id, _FLAVOR.c.name, _PROFILE.c.flavor_data)
+        engine, sa.select(_FLAVOR.c.id, _FLAVOR.c.name, _FLAVOR.c.enabled,
+                          _PROFILE.c.provider_name, _PROFILE.c.flavor_data)
         .join(_PROFILE, _PROFILE.c.id == _FLAVOR.c.flavor_profile_id))
 
 

@@ -11,11 +11,14 @@ import datetime
 from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import rows
 from octavia_hmsync.db import types
 
 _TABLE = models.ImageReplacement.__table__
+_LB = compat.LOAD_BALANCER
 
 WAITING = 'WAITING'
 RUNNING = 'RUNNING'
@@ -191,6 +194,26 @@ def add(engine, new):
             **make_values(new), state=WAITING, attempts=0)) == 1
     except db_exc.DBDuplicateEntry:
         return False
+
+
+@api.transaction
+def resize(connection, load_balancer_id, flavor_id, old_flavor_id, new=None):
+    """Give a load balancer another flavor, and add a replacement.
+
+    :param new: a New for amphorae of another compute flavor, if there are.
+    :returns: whether both was done. Nothing is, where Octavia works on it, it
+              has another flavor by now, or a replacement is open.
+    """
+    if new is not None and not add(connection, new):
+        return False
+    is_done = rows.change(
+        connection, _LB, _LB.c.id == load_balancer_id,
+        _LB.c.provisioning_status == compat.ACTIVE,
+        _LB.c.flavor_id.is_not_distinct_from(old_flavor_id),
+        flavor_id=flavor_id)
+    if not is_done:
+        connection.rollback()
+    return is_done
 
 
 def make_values(new):

@@ -94,12 +94,12 @@ class Hypervisor(fixtures.Fixture):
 
     # What the driver calls
 
-    def call_build(self, name, image_id, network_ids, port_ids, files,
+    def call_build(self, name, flavor, image_id, network_ids, port_ids, files,
                    user_data=None):
         instance_id = str(uuid.uuid4())
         booted = self.images[image_id].make_instance(
             name, instance_id, files, user_data, self._directory)
-        booted.image_id = image_id
+        booted.image_id, booted.flavor = image_id, flavor
         booted.host = next(host for host in self._hosts
                            if host not in self.dead_hosts)
         self.instances[instance_id] = booted
@@ -167,6 +167,7 @@ class Hypervisor(fixtures.Fixture):
         booted = self._get(compute_id)
         return {'id': compute_id, 'name': booted.instance_name,
                 'state': booted.state, 'image_id': booted.image_id,
+                'flavor': booted.flavor,
                 'fault': booted.fault,
                 'interfaces': list(booted.interfaces.values())}
 

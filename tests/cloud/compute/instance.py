@@ -66,7 +66,7 @@ class Bootable:
         self.instance_id = instance_id
         self.image = image
         self.instance_name = name
-        self.image_id = None
+        self.image_id = self.flavor = None
         self.host = None
         self.state = 'BUILD'
         self.fault = None

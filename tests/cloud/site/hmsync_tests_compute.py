@@ -56,7 +56,8 @@ class ComputeDriver(compute_base.ComputeBase):
               user_data=None, port_ids=None, server_group_id=None,
               availability_zone=None):
         return self._call(
-            'build', name=name, image_id=self._image_driver
+            'build', name=name, flavor=amphora_flavor or 'amphora',
+            image_id=self._image_driver
             .get_image_id_by_tag(image_tag, image_owner),
             network_ids=list(network_ids or ()),
             port_ids=list(port_ids or ()),
@@ -100,7 +101,7 @@ class ComputeDriver(compute_base.ComputeBase):
             compute_id=compute_id, status=found['state'],
             lb_network_ip=addresses[0] if addresses else None,
             cached_zone='nova', image_id=found['image_id'],
-            compute_flavor='amphora'), found['fault']
+            compute_flavor=found['flavor']), found['fault']
 
     def attach_network_or_port(self, compute_id, network_id=None,
                                ip_address=None, port_id=None):

@@ -155,6 +155,13 @@ class ImageCalls(base.DatabaseTestCase):
         self._begin()
         return replace_repo.New('another', 'lb1', 'replace', 'image'),
 
+    @_call(replace_repo.resize)
+    def resize_load_balancer(self):
+        lb_id = self.records.add_load_balancer()
+        return lb_id, 'larger', None, replace_repo.New(
+            'one', lb_id, 'replace', 'image', cause='FLAVOR',
+            cause_value='larger')
+
     @_call(claims_repo.begin)
     def begin_replacements(self):
         self._begin()

@@ -483,6 +483,7 @@ ARGUMENTS = {
     'image exclusion add': ['tag', 'fragile', '--reason', 'because'],
     'image exclusion remove': ['tag', 'fragile'],
     'image replace': ['nobody'],
+    'resize': ['nobody', '--no-flavor'],
     'image replacement cancel': ['nobody'],
     'image restore': ['nobody'],
     'network port delete': ['node1'],

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Load balancers that grow while clients use them."""
+
+import json
+
+from tests.cloud import clusters
+from tests.soak import traffic
+
+
+class TestResize(traffic.TrafficTestCase):
+
+    def read_flavors(self, lb):
+        """Compute flavors of the amphorae of a load balancer, in order."""
+        return sorted(
+            amphora.compute_flavor for amphora in
+            self.cloud.connection.load_balancer.amphorae(
+                loadbalancer_id=lb.id) if amphora.status == 'ALLOCATED')
+
+    def read_states(self):
+        return {row['loadbalancer_id']: row['state'] for row in json.loads(
+            self.cloud.command('octavia-hmsync', 'image', 'replacement',
+                               'list', '-f', 'json'))}
+
+    def test_grow(self):
+        sizes = {name: len(self.read_flavors(lb))
+                 for name, lb in self.load_balancers.items()}
+        self.assertEqual({'single': 1, 'pair': 2, 'cluster': 4}, sizes)
+        flavors = {'cluster': self.cloud.add_flavor(
+            clusters.PROVIDER, compute_flavor='large')}
+        flavors['single'] = flavors['pair'] = self.cloud.add_flavor(
+            compute_flavor='large')
+        self.begin()
+        # Members keep their connections for an hour.
+        for each in self.held['cluster']:
+            self.assertEqual({}, each.report().broken)
+            each.stop()
+        for name, lb in self.load_balancers.items():
+            self.cloud.command('octavia-hmsync', 'resize', lb.id, '--flavor',
+                               flavors[name], '--reason', 'grows')
+        self.cloud.wait_for(
+            lambda: not {'WAITING', 'RUNNING'}.intersection(
+                self.read_states().values()),
+            lambda: f'end of {self.read_states()}', 900)
+        self.assertEqual(
+            {lb.id: 'DONE' for lb in self.load_balancers.values()},
+            self.read_states())
+        self.assertHardlyNoticed()
+        api = self.cloud.connection.load_balancer
+        for name, lb in self.load_balancers.items():
+            self.assertEqual(['large'] * sizes[name], self.read_flavors(lb))
+            found = api.get_load_balancer(lb.id)
+            self.assertEqual((flavors[name], lb.vip_address),
+                             (found.flavor_id, found.vip_address))
+        self.assertHealthy()

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import json
+from unittest import mock
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import models
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
+from tests.unit.image.cli import test_image
+
+
+class TestResize(test_image.ImageTestCase):
+
+    def setUp(self):
+        super().setUp()
+        keeper_repo.touch(self.engine, 'keeper', ())
+        self.nova.flavors['large'] = (2, 2048, 4)
+        self.nova.flavors['larger'] = (2, 8192, 4)
+        self.gold = self.add_flavor(compute_flavor='large')
+        self.lb = self.add('new', 'new', name='web')
+        self.set_compute_flavor('small')
+
+    def add_flavor(self, provider='amphora', enabled=True, **data):
+        flavor_id = self.records.add_flavor(json.dumps(data))
+        row = next(row for row in self.records.rows('flavor')
+                   if row['id'] == flavor_id)
+        self.records.change('flavor', flavor_id, enabled=enabled)
+        self.records.change('flavor_profile', row['flavor_profile_id'],
+                            provider_name=provider)
+        return flavor_id
+
+    def set_compute_flavor(self, *names):
+        """Have amphorae of these; of the last one all that are left."""
+        for number, row in enumerate(self.records.rows('amphora')):
+            self.records.change('amphora', row['id'], compute_flavor=names[
+                min(number, len(names) - 1)])
+
+    def resize(self, *argv):
+        return self.run_ok('resize', 'web', *argv)
+
+    def get_flavor(self):
+        return self.records.rows('load_balancer')[0]['flavor_id']
+
+    def refuse(self, words, *argv):
+        before = self.get_flavor()
+        for more in ((), ('--dry-run',), ('--wait',)):
+            self.assertFails(words, 'resize', 'web', *argv, *more)
+        self.assertEqual(before, self.get_flavor())
+        self.assertEqual([], self.rows(models.ImageReplacement))
+
+    def test_ordered(self):
+        out = self.resize('--flavor', self.gold)
+        found, = replace_repo.get_open(self.engine)
+        self.assertEqual(f'Replacement {found.id} of load balancer {self.lb} '
+                         f'waits for housekeeping.\n', out)
+        self.assertEqual(('FLAVOR', self.gold, self.gold, 'new', False), (
+            found.cause, found.cause_value, found.flavor_id,
+            found.target_image_id, found.forced))
+        self.assertEqual(self.gold, self.get_flavor())
+        self.assertIn('is being replaced already',
+                      self.resize('--flavor', self.gold))
+        self.assertFails(f'already, by replacement {found.id}: wait for it',
+                         'resize', 'web', '--no-flavor')
+
+    def test_dry_run(self):
+        self.set_compute_flavor('large', 'small')
+        _, old = (row['id'] for row in self.records.rows('amphora'))
+        self.assertEqual(
+            f'Of load balancer {self.lb} would be replaced, by mode replace '
+            f'with image new: {old}.\n',
+            self.resize('--flavor', self.gold, '--dry-run'))
+        self.assertIn(', ', self.resize('--flavor', self.gold, '--dry-run',
+                                        '--force'))
+        self.assertIsNone(self.get_flavor())
+        self.assertEqual([], replace_repo.get_open(self.engine))
+
+    def test_no_amphora_is_replaced(self):
+        self.set_compute_flavor('large')
+        self.assertIn('would get flavor', self.resize(
+            '--flavor', self.gold, '--dry-run'))
+        self.assertIsNone(self.get_flavor())
+        self.assertIn('has flavor', self.resize('--flavor', self.gold))
+        self.assertEqual(self.gold, self.get_flavor())
+        self.assertIn('there is nothing to do',
+                      self.resize('--flavor', self.gold))
+        self.assertEqual([], replace_repo.get_open(self.engine))
+
+    def test_back(self):
+        self.records.change('load_balancer', self.lb, flavor_id=self.gold)
+        self.set_compute_flavor('large')
+        self.resize('--no-flavor')
+        found, = replace_repo.get_open(self.engine)
+        self.assertEqual(('FLAVOR', None, None), (
+            found.cause, found.cause_value, found.flavor_id))
+        self.assertIsNone(self.get_flavor())
+
+    def test_cluster(self):
+        self.records.change('load_balancer', self.lb,
+                            provider='amphora_cluster',
+                            topology='ACTIVE_ACTIVE')
+        flavor = self.add_flavor(provider='amphora_cluster',
+                                 compute_flavor='large')
+        self.refuse('is for provider amphora, and the load balancer has '
+                    'amphora_cluster', '--flavor', self.gold)
+        self.resize('--flavor', flavor)
+        self.assertEqual('ACTIVE_ACTIVE', replace_repo.get_open(
+            self.engine)[0].topology)
+
+    def test_refused(self):
+        for words, values in (
+                ('for topology SINGLE, and the load balancer has '
+                 'ACTIVE_STANDBY', {'loadbalancer_topology': 'SINGLE'}),
+                ('virtual function', {'sriov_vip': True}),
+                ('it is disabled', {'enabled': False}),
+                ('it is for provider ovn', {'provider': 'ovn'}),
+                ('flavor huge', {'compute_flavor': 'huge'}),
+                ('8192 MB of RAM more', {'compute_flavor': 'larger'})):
+            self.refuse(words, '--flavor', self.add_flavor(**values))
+        self.refuse('There is no flavor silver', '--flavor', 'silver')
+        flavor = self.records.add_flavor('{')
+        self.refuse('it cannot be read', '--flavor', flavor)
+        self.refuse('it cannot be read', '--flavor',
+                    self.records.add_flavor('[]'))
+
+    def test_too_small_for_the_image(self):
+        self.nova.flavors['tiny'] = (1, 16, 2)
+        tiny = self.add_flavor(compute_flavor='tiny')
+        with mock.patch.object(compat, 'read_image', autospec=True,
+                               return_value={'min_ram': 1024}):
+            self.refuse('1024 MB of RAM', '--flavor', tiny)
+
+    def test_octavia_works_on_it(self):
+        self.records.change('load_balancer', self.lb,
+                            provisioning_status='PENDING_UPDATE')
+        self.refuse('State: It is PENDING_UPDATE', '--flavor', self.gold)
+
+    def test_another_one_is_faster(self):
+        """Its flavor, or its state, is another one than a moment ago."""
+        new = replace_repo.New('one', self.lb, 'replace', 'new')
+        self.assertFalse(replace_repo.resize(self.engine, self.lb, self.gold,
+                                             'another', new))
+        self.assertFalse(replace_repo.resize(self.engine, self.lb, self.gold,
+                                             'another'))
+        self.records.change('load_balancer', self.lb,
+                            provisioning_status='PENDING_UPDATE')
+        self.assertFalse(replace_repo.resize(self.engine, self.lb, self.gold,
+                                             None, new))
+        self.assertEqual([], replace_repo.get_open(self.engine))
+        self.assertIsNone(self.get_flavor())
+        self.records.change('load_balancer', self.lb,
+                            provisioning_status='ACTIVE')
+        replace_repo.add(self.engine, new)
+        self.assertFalse(replace_repo.resize(
+            self.engine, self.lb, self.gold, None,
+            replace_repo.New('two', self.lb, 'replace', 'new')))
+        self.assertIsNone(self.get_flavor())
+
+    def test_usage(self):
+        for argv in ((), ('--flavor', self.gold, '--no-flavor')):
+            code, _out, _err = self.run_command('resize', 'web', *argv)
+            self.assertEqual(2, code)
