@@ -62,7 +62,8 @@ class Bridges:
         self._lock = threading.Lock()
         self._api = None
         # Of the integration bridge, and of which state of the database.
-        self._ports, self._ports_of = frozenset(), None
+        self._ports: frozenset[str] = frozenset()
+        self._ports_of = None
 
     def ensure(self, vip_id, port):
         """Ensure the bridge of a VIP; return the OpenFlow port of its port."""
