@@ -41,6 +41,8 @@ OVS, OVN, NOBODY = 'hmsync_ovs', 'hmsync_ovn', 'none'
 MEMBERS = 4
 # A member answers with its name, of as many bytes as cluster.ask() reads.
 _NAMES = {OVS: 's', OVN: 'n'}
+REPLACE, AFFINITY = 'one is replaced', 'the affinity changes'
+EVENTS = cluster.ADD, cluster.DRAIN, REPLACE, AFFINITY, cluster.KILL
 # Seconds after which what was sent is taken for lost, and for which breaks
 # are waited for.
 _LOST = 10
@@ -88,7 +90,7 @@ class _OVNVip(vip_.Vip):
             if state != document.DEAD]
         what = {'ports': [cluster.PORT], 'source': source}
         self._northbound.apply(self.id, self.version, [
-            (plan.make(self.id, self.version, document.FLOW, self.addresses,
+            (plan.make(self.id, self.version, self.affinity, self.addresses,
                        [backend for backend, state in looked_at
                         if state == document.ACTIVE], **what),
              plan.find_places(scene.links, scene.switch, self.addresses)),
@@ -174,7 +176,7 @@ def measure_broken(site, connections, rate):
     """
     rows = []
     for driver, vip in site.vips.items():
-        for event in (cluster.ADD, cluster.DRAIN, cluster.KILL):
+        for event in EVENTS:
             rows.append({'driver': driver, 'event': event,
                          **_measure_event(site, vip, event, connections,
                                           rate)})
@@ -182,7 +184,7 @@ def measure_broken(site, connections, rate):
 
 
 def _measure_event(site, vip, event, connections, rate):
-    if event == cluster.ADD:
+    if event in (cluster.ADD, REPLACE):
         # It is built before, as Octavia does.
         site.add_member(vip)
     held = site.client.hold(vip.addresses[0], connections, cluster.PORT,
@@ -193,8 +195,10 @@ def _measure_event(site, vip, event, connections, rate):
     at_rest = site.measure_cpu(_REST)
     own = set()
     began = time.monotonic()
-    if event == cluster.DRAIN:
+    if event in (cluster.DRAIN, REPLACE):
         vip.states[0] = document.DRAINING
+    elif event == AFFINITY:
+        vip.affinity = document.SOURCE_IP
     elif event == cluster.KILL:
         own = vip.get_connections(vip.members[1])
         vip.members[1].kill()
@@ -205,12 +209,17 @@ def _measure_event(site, vip, event, connections, rate):
     time.sleep(_SETTLE)
     after = site.measure_cpu(_WAIT - _SETTLE)
     asked = probe.stop()
-    site.wait_until_answered(vip, [
-        member for member, state in zip(vip.members, vip.states)
-        if state == document.ACTIVE])
+    if event != AFFINITY:
+        # One client has one member then.
+        site.wait_until_answered(vip, [
+            member for member, state in zip(vip.members, vip.states)
+            if state == document.ACTIVE])
     found = held.stop()
     if event == cluster.DRAIN:
         vip.states[0] = document.ACTIVE
+        vip.apply()
+    elif event == AFFINITY:
+        vip.affinity = document.FLOW
         vip.apply()
     return {'open': len(found.opened), 'broken': len(found.broken),
             'not_its_own': len(found.broken.keys() - own),

@@ -69,6 +69,7 @@ class Vip(fixtures.Fixture):
         self.distributors = distributors
         self.active = distributors[0]
         self.version = 0
+        self.affinity = document.FLOW
         self.members = []
         self.states = []
 
@@ -141,7 +142,7 @@ class Vip(fixtures.Fixture):
         port = self.ports[distributor.host]
         return document.parse({
             'version': self.version, 'active': distributor is self.active,
-            'algorithm': 'HASH', 'affinity': document.FLOW,
+            'algorithm': 'HASH', 'affinity': self.affinity,
             'addresses': self.addresses, 'pin_timeout': 3600,
             'probe': {'ports': [80], 'addresses': [
                 each['ip_address'] for each in port.fixed_ips]},
