@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What clients see of an upgrade of a load balancer to a newer image.
+"""What clients see while the amphorae of a load balancer are replaced.
 
 ::
 
@@ -13,6 +13,12 @@ just made, with a member for each of two machines:
 ``failover``           Octavia's failover of a load balancer
 ``amphora-failover``   Octavia's failover of each of its amphorae, in turn
 ``replace``            ``octavia-hmsync image replace``: make before break
+``resize``             ``octavia-hmsync resize`` to a larger flavor
+``flavor``             a rollout, as the profile of its flavor has changed
+``certificate``        a rollout, as its certificates end within days
+
+With the first three it gets a newer image; the others are further reasons,
+for which operators have Octavia's failover alone.
 
 One client asks by a new connection each time, and over one that it keeps.
 Dark is the time from the begin of the first of failed requests in a row to
@@ -22,7 +28,12 @@ own account; with nobody, none had it.
 """
 
 import argparse
+import datetime
+import json
 import time
+
+from oslo_utils import timeutils
+import sqlalchemy as sa
 
 from benchmarks import report
 from tests.cloud import machines
@@ -61,8 +72,9 @@ class Upgrade:
                 made.id).operating_status == 'ONLINE', f'{made.name} ONLINE')
         # Amphorae of a pair wait for 15 s before one takes the VIP.
         self._client.get(made.vip_address)
-        self._images += 1
-        image = self._cloud.add_image(f'image{self._images}')
+        if method in UPGRADES:
+            self._images += 1
+            self._cloud.add_image(f'image{self._images}')
         old = self._amphorae(made)
         holders = self._cloud.watch_holders(made)
         probe = self._client.start_probe(made.vip_address, rate=rate)
@@ -74,9 +86,10 @@ class Upgrade:
         seen = probe.stop()
         held = holders.stop()
         new = self._amphorae(made)
-        if set(new.values()) != {image.id} or len(new) != len(old):
-            raise RuntimeError(f'{made.name} is not upgraded to {image.id}: '
-                               f'{new}')
+        if old.keys() & new or len(new) != len(old) or (
+                method in UPGRADES and
+                set(old.values()) & set(new.values())):
+            raise RuntimeError(f'{made.name} has {new} after {old}')
         self._api.delete_load_balancer(made.id, cascade=True)
         self._cloud.wait_for(
             lambda: not self._api.find_load_balancer(made.id),
@@ -115,10 +128,52 @@ class Upgrade:
                             load_balancer.id, '--wait')
         self._cloud.wait_until_active(load_balancer.id)
 
+    def resize(self, load_balancer):
+        self._cloud.command(
+            'octavia-hmsync', 'resize', load_balancer.id, '--wait', '--flavor',
+            self._cloud.add_flavor(compute_flavor='larger'))
 
+    def change_flavor(self, load_balancer):
+        """Change the profile of its flavor, which Octavia's API refuses."""
+        flavor_id = load_balancer.flavor_id or self._cloud.add_flavor()
+        flavor = self._api.get_flavor(flavor_id)
+        profile = self._api.get_flavor_profile(flavor.flavor_profile_id)
+        with self._cloud.engine.begin() as connection:
+            connection.execute(sa.text(
+                'UPDATE load_balancer SET flavor_id = :flavor '
+                'WHERE id = :id'), {'flavor': flavor_id,
+                                    'id': load_balancer.id})
+            connection.execute(sa.text(
+                'UPDATE flavor_profile SET flavor_data = :data '
+                'WHERE id = :id'), {'id': profile.id, 'data': json.dumps({
+                    **json.loads(profile.flavor_data),
+                    'compute_flavor': 'larger'})})
+        self._roll_out(load_balancer, '--flavor', flavor_id)
+
+    def end_certificates(self, load_balancer):
+        with self._cloud.engine.begin() as connection:
+            connection.execute(
+                sa.text('UPDATE amphora SET cert_expiration = :soon '
+                        'WHERE load_balancer_id = :id'),
+                {'soon': timeutils.utcnow() + datetime.timedelta(days=5),
+                 'id': load_balancer.id})
+        self._roll_out(load_balancer, '--certificate-ends-within', '10')
+
+    def _roll_out(self, load_balancer, *why):
+        self._cloud.command(
+            'octavia-hmsync', 'image', 'rollout', 'start', *why,
+            '--loadbalancer', load_balancer.id, '--watch-time', '0', '--wait')
+        self._cloud.wait_until_active(load_balancer.id)
+
+
+# To a newer image.
+UPGRADES = ('failover', 'amphora-failover', 'replace')
 METHODS = {'failover': Upgrade.failover,
            'amphora-failover': Upgrade.failover_amphorae,
-           'replace': Upgrade.replace}
+           'replace': Upgrade.replace,
+           'resize': Upgrade.resize,
+           'flavor': Upgrade.change_flavor,
+           'certificate': Upgrade.end_certificates}
 
 
 def run(methods=tuple(METHODS), topologies=TOPOLOGIES, rounds=1, rate=50):

@@ -26,6 +26,12 @@ class TestImage(base.BaseTestCase):
         _stock, ours = self.run_both('SINGLE', 'failover')
         self.assertEqual((0, 0), (ours['failed'], ours['dark_s']))
 
+    def test_other_reasons(self):
+        rows = image.run(('resize', 'flavor', 'certificate'), ['SINGLE'],
+                         rate=RATE)
+        self.assertEqual([(0, 0, 0)] * 3, [
+            (row['failed'], row['dark_s'], row['nobody_s']) for row in rows])
+
     def test_pair(self):
         # A failover of the load balancer may go well, by chance; one of the
         # amphora that has the VIP is always dark.

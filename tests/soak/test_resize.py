@@ -2,7 +2,7 @@
 
 """Load balancers that grow while clients use them."""
 
-import json
+import sqlalchemy as sa
 
 from tests.cloud import clusters
 from tests.soak import traffic
@@ -18,9 +18,10 @@ class TestResize(traffic.TrafficTestCase):
                 loadbalancer_id=lb.id) if amphora.status == 'ALLOCATED')
 
     def read_states(self):
-        return {row['loadbalancer_id']: row['state'] for row in json.loads(
-            self.cloud.command('octavia-hmsync', 'image', 'replacement',
-                               'list', '-f', 'json'))}
+        with self.cloud.engine.connect() as connection:
+            return dict(connection.execute(sa.text(
+                'SELECT load_balancer_id, state '
+                'FROM hmsync_image_replacement')).all())
 
     def test_grow(self):
         sizes = {name: len(self.read_flavors(lb))
