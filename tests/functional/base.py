@@ -105,7 +105,9 @@ class FunctionalTestCase(base.BaseTestCase):
 
         def applied():
             results = self.results()
-            return all(results[i].result == upload_result.APPLIED and
+            # Housekeeping may not have looked for amphorae yet.
+            return all(i in results and
+                       results[i].result == upload_result.APPLIED and
                        results[i].generation >= newest.number
                        for i in amphora_ids)
         self.wait_for(applied, lambda: f'upload to {amphora_ids}: '

@@ -158,9 +158,10 @@ class ImageCalls(base.DatabaseTestCase):
     @_call(replace_repo.resize)
     def resize_load_balancer(self):
         lb_id = self.records.add_load_balancer()
-        return lb_id, 'larger', None, replace_repo.New(
+        flavor_id = self.records.add_flavor()
+        return lb_id, flavor_id, None, replace_repo.New(
             'one', lb_id, 'replace', 'image', cause='FLAVOR',
-            cause_value='larger')
+            cause_value=flavor_id)
 
     @_call(claims_repo.begin)
     def begin_replacements(self):
