@@ -105,7 +105,8 @@ class FunctionalTestCase(base.BaseTestCase):
 
         def applied():
             results = self.results()
-            # Housekeeping may not have looked for amphorae yet.
+            # One has none before housekeeping has looked for amphorae, and
+            # where it is failed over.
             return all(i in results and
                        results[i].result == upload_result.APPLIED and
                        results[i].generation >= newest.number
