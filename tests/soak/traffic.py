@@ -22,12 +22,14 @@ class TrafficTestCase(base.BaseTestCase):
     """
 
     TIMEOUT_SCALING_FACTOR = 3
+    # Seconds.
+    drain_timeout = 3600
 
     def setUp(self):
         super().setUp()
         self.cloud = self.useFixture(clusters.ClusterOctavia(
             workers=1, options={
-                'hmsync_cluster': {'drain_timeout': 3600},
+                'hmsync_cluster': {'drain_timeout': self.drain_timeout},
                 # On a busy machine.
                 'hmsync_image': {'proof_timeout': 300}}))
         self.addOnException(lambda _: self.addDetail(
