@@ -33,7 +33,7 @@ class View:
     :param may_resize: whether its size may follow desired_size now.
     :param load_balancer_status: Octavia's; None if the row is gone.
     :param amphora_statuses: {id: Octavia's status} of the members' amphorae.
-    :param held: ids of those that are on a held host.
+    :param held: ids of amphorae on a held host.
     :param is_heard: whether a health manager is up that hears amphorae.
     :param is_distributed: whether a distributor was told of the cluster.
     """

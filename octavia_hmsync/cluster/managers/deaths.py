@@ -42,7 +42,7 @@ def choose_hold(last: Death | None, dead: float,
 
     :param last: the death before, or None.
     :param dead: the age of the member that has died, seconds.
-    :param others: the ages of those that serve.
+    :param others: the ages of the members that serve.
     :returns: None if the death belongs to the one before.
     """
     if last is None or last.age > last.hold + _QUIET:

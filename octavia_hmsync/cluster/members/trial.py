@@ -161,7 +161,7 @@ class Trial:
     def _find_ended(self, target, subject, seconds):
         """Watch for so many seconds whether its haproxy ends, as _tell().
 
-        systemd starts one that ended, and it ends again.
+        systemd starts a haproxy that ended, and it ends again.
         """
         deadline = time.monotonic() + seconds
         while self._expected and time.monotonic() < deadline:

@@ -23,8 +23,8 @@ from octavia_hmsync.distributor import probe_frames
 # Seconds: for how long is waited for answers, and after which it is asked
 # again, as a member may have to find out first where to send them.
 _PATIENCE, _AGAIN = 0.8, 0.2
-# How often, where others answer: a dead one never does, and new connections go
-# to it meanwhile.
+# How often, where others answer: a dead member never does, and it gets new
+# connections meanwhile unless probes find it DOWN already.
 _ROUNDS = 2
 _DSCP_SHIFT = 2
 

@@ -61,7 +61,7 @@ class Resize(replace.Replace):
         return whereabouts.Selection(conf, engine, self._cause).find(
             load_balancer)
 
-    def _end(self, engine, load_balancer, image_id, parsed_args):
+    def _end(self, engine, load_balancer, _image_id, parsed_args):
         flavor = _describe(self._cause.value)
         if self._cause.value == self._old_id:
             self._say(f'Load balancer {load_balancer.id} has {flavor}, and '
