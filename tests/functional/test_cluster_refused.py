@@ -24,14 +24,33 @@ from tests.cloud import records
 from tests.cloud import waiting
 from tests.functional import test_cluster_members as cluster_members
 
-# Of a directory, the name of a load balancer, and words of a configuration.
+# Of a directory, the name of a load balancer, and a limit of connections: from
+# when haproxy serves with that limit, as long as that is what is in its file.
 _KILLER = """
-while :; do
-    if grep -q "$3" "$1/haproxy.cfg"; then
-        kill -SEGV "$(cat "$1/$2.pid")" 2> /dev/null
-    fi
-    sleep 0.1
-done
+import os, signal, socket, sys, time
+directory, name, limit = sys.argv[1:]
+
+def find_limits():
+    with socket.socket(socket.AF_UNIX) as stats:
+        stats.connect(f'{directory}.sock')
+        stats.sendall(b'show stat\\n')
+        return [line.split(',')[6] for line in stats.makefile()
+                if ',FRONTEND,' in line]
+
+def is_in_file():
+    with open(f'{directory}/haproxy.cfg') as file:
+        return f'maxconn {limit}' in file.read()
+
+served = False
+while True:
+    time.sleep(0.1)
+    try:
+        served = is_in_file() and (served or limit in find_limits())
+        if served:
+            with open(f'{directory}/{name}.pid') as file:
+                os.kill(int(file.read()), signal.SIGSEGV)
+    except (OSError, ValueError):
+        pass
 """
 
 
@@ -117,18 +136,18 @@ class TestRefused(cluster_members.MembersTestCase):
             member.instance.systemctl('restart', f'haproxy-{self.lb.id}')
             self.wait_until_name(member, 'good')
 
-    def kill_where(self, member, words):
-        """Kill its haproxy again and again while it has a configuration."""
+    def kill_with(self, member, limit):
+        """Kill its haproxy again and again while it has such a limit."""
         self.useFixture(process.ChildProcess(
             f'killer-{member.amphora_id[:8]}', member.instance.command_inside(
-                'sh', '-c', _KILLER, 'sh', f'/var/lib/octavia/{self.lb.id}',
-                self.lb.id, words), self.directory))
+                'python3', '-c', _KILLER, f'/var/lib/octavia/{self.lb.id}',
+                self.lb.id, str(limit)), self.directory))
 
     def test_haproxy_dies_of_it(self):
         """It has checked the configuration, and a crash is soon."""
         self.serve()
         for member in self.members[:2]:
-            self.kill_where(member, 'maxconn 777')
+            self.kill_with(member, 777)
         self.http.connection_limit = 777
         before = [self.read_configuration(member) for member in self.members]
         e = self.assertRaises(exceptions.ClusterNotUpdated,

@@ -6,6 +6,7 @@ What is left out changes nothing that the agent can see: order, conditions,
 limits and SELinux.
 """
 
+import collections
 import contextlib
 import dataclasses
 import os
@@ -79,6 +80,9 @@ class Manager:
         self._log_directory = log_directory
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
+        # A unit has one job at a time; what waits for a process releases the
+        # other lock.
+        self._jobs = collections.defaultdict(threading.Lock)
         self._units = {}
         self._main = {}
         self._ended = {}
@@ -101,7 +105,9 @@ class Manager:
                 self._set_enabled(name, command == 'enable')
             return 0, ''
         try:
-            with self._lock:
+            if command == 'status':
+                return self._status(name)
+            with self._jobs[name], self._lock:
                 return getattr(self, f'_{command}')(name) or (0, '')
         except (Failed, OSError) as e:
             return 1, str(e)
