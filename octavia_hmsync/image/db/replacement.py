@@ -19,6 +19,7 @@ from octavia_hmsync.db import types
 
 _TABLE = models.ImageReplacement.__table__
 _LB = compat.LOAD_BALANCER
+_FLAVOR = compat.FLAVOR
 
 WAITING = 'WAITING'
 RUNNING = 'RUNNING'
@@ -202,14 +203,17 @@ def resize(connection, load_balancer_id, flavor_id, old_flavor_id, new=None):
 
     :param new: a New for amphorae of another compute flavor, if there are.
     :returns: whether both was done. Nothing is, where Octavia works on it, it
-              has another flavor by now, or a replacement is open.
+              has another flavor by now, the new one was deleted, or a
+              replacement is open.
     """
+    is_there = sa.true() if flavor_id is None else sa.exists().where(
+        _FLAVOR.c.id == flavor_id)
     if new is not None and not add(connection, new):
         return False
     is_done = rows.change(
         connection, _LB, _LB.c.id == load_balancer_id,
         _LB.c.provisioning_status == compat.ACTIVE,
-        _LB.c.flavor_id.is_not_distinct_from(old_flavor_id),
+        _LB.c.flavor_id.is_not_distinct_from(old_flavor_id), is_there,
         flavor_id=flavor_id)
     if not is_done:
         connection.rollback()

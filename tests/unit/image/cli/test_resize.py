@@ -7,6 +7,7 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import models
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
+from tests.cloud import records
 from tests.unit.image.cli import test_image
 
 
@@ -142,6 +143,9 @@ class TestResize(test_image.ImageTestCase):
                                              'another', new))
         self.assertFalse(replace_repo.resize(self.engine, self.lb, self.gold,
                                              'another'))
+        # A flavor that was deleted.
+        self.assertFalse(replace_repo.resize(self.engine, self.lb,
+                                             records.new_id(), None, new))
         self.records.change('load_balancer', self.lb,
                             provisioning_status='PENDING_UPDATE')
         self.assertFalse(replace_repo.resize(self.engine, self.lb, self.gold,
