@@ -97,10 +97,10 @@ class Urgency:
         cluster_repo.hold_builds(self._engine, self._cluster_id, hold)
         if hold:
             LOG.warning(
-                'Cluster %s: member %s has died like the one before it, and '
-                'no older one is left. The next are built in %d s, or when '
-                'the load balancer is changed: if this began with a change of '
-                'listeners, pools, policies or certificates, undo that.',
+                'Cluster %s: member %s has died like the one before it. The '
+                'next are built in %d s, or when the load balancer is '
+                'changed: if this began with a change of listeners, pools, '
+                'policies or certificates, undo that.',
                 self._cluster_id, lost, hold)
 
     def _tell_distributors(self):

@@ -4,18 +4,20 @@
 
 Members may die of what they have in common, as of a configuration with which
 haproxy crashes after a while. The next ones would die of it, too. So the
-replacements of replacements wait, longer each time. A member that has
-outlived a death of another one shows that it is not so.
+replacements of replacements wait, longer each time. Where a member has
+outlived the death before, they wait for less: the trouble may be of one host,
+and the next death, of another member, is no fault of theirs.
 """
 
 from collections.abc import Iterable
 import dataclasses
 
-# Seconds, all of them: the first wait, the longest one, and how long no member
-# must have died after a wait for the next death to be a new trouble. Members
-# take minutes to boot, and to be found dead.
-_FIRST_HOLD = 60.0
-_LONGEST_HOLD = 960.0
+# Seconds, all of them: the first wait and the longest one, where no member has
+# outlived the death before and where one has, and how long no member must have
+# died after a wait for the next death to be a new trouble. Members take
+# minutes to boot, and to be found dead.
+_HOLDS = 60.0, 960.0
+_OUTLIVED_HOLDS = 5.0, 240.0
 _QUIET = 1800.0
 
 
@@ -50,6 +52,6 @@ def choose_hold(last: Death | None, dead: float,
     if dead > last.age:
         # It may have died of what the other one has died of.
         return None
-    if any(age > last.age for age in others):
-        return 0.0
-    return min(max(_FIRST_HOLD, 2 * last.hold), _LONGEST_HOLD)
+    first, longest = (_OUTLIVED_HOLDS if any(age > last.age for age in others)
+                      else _HOLDS)
+    return min(max(first, 2 * last.hold), longest)

@@ -21,20 +21,29 @@ class TestHold(base.TestCase):
         self.assertFalse(last.holds)
         self.assertIsNone(deaths.choose_hold(last, 900, []))
 
-    def test_what_was_built_for_it_dies(self):
+    def get_holds(self, *others):
+        """Return the holds of nine replacements that die, one by one.
+
+        :param others: seconds by which members are older than each death.
+        """
         found, last = [], deaths.Death(200, 0)
-        for _ in range(7):
-            hold = deaths.choose_hold(last, 100, [90])
+        for _ in range(9):
+            hold = deaths.choose_hold(
+                last, 100, [90, *(last.age + each for each in others)])
             found.append(hold)
             self.assertTrue(deaths.Death(hold - 1, hold).holds)
             self.assertFalse(deaths.Death(hold, hold).holds)
             last = deaths.Death(hold + 200, hold)
-        self.assertEqual([60, 120, 240, 480, 960, 960, 960], found)
+        return found
+
+    def test_what_was_built_for_it_dies(self):
+        self.assertEqual([60, 120, 240, 480, 960, 960, 960, 960, 960],
+                         self.get_holds())
 
     def test_one_has_outlived_it(self):
         """What the others have died of does not concern all."""
-        self.assertEqual(0, deaths.choose_hold(
-            deaths.Death(200, 480), 100, [90, 201]))
+        self.assertEqual([5, 10, 20, 40, 80, 160, 240, 240, 240],
+                         self.get_holds(1))
 
     def test_long_after(self):
         self.assertEqual(120, deaths.choose_hold(
