@@ -278,7 +278,6 @@ class HostHold(Base):
     __table_args__ = ({'mysql_engine': 'InnoDB'},)
 
     host = sa.Column(sa.String(255), primary_key=True)
-    reason = sa.Column(sa.Text, nullable=False)
     ends_at = sa.Column(types.Timestamp, nullable=False)
 
 

@@ -975,7 +975,7 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
         ids = self.add_amphorae(2)
         amphora_repo.add_missing(self.engine, ids)
         return ('host1', timeutils.utcnow() + datetime.timedelta(seconds=LONG),
-                'kernel', ids)
+                ids)
 
     @_call(host_hold_repo.begin)
     def begin_host_hold_again(self):

@@ -85,7 +85,7 @@ class TestHeldHost(GuardTestCase):
         here = [pair[0][0], pair[1][0], single]
         host_hold_repo.begin(
             self.engine, 'host1', records.utcnow() +
-            datetime.timedelta(hours=1), 'kernel',
+            datetime.timedelta(hours=1),
             [each.amphora_id for each in here])
         for each in here:
             each.kill_tree()

@@ -11,7 +11,6 @@ from cliff import command
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
 from octavia_hmsync.conf import sync as hmsync_conf
-from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.cli import rollout_start
 from octavia_hmsync.image.cli import selection
@@ -67,7 +66,7 @@ class ListHosts(base.ListCommand):
                                                           places)
         return [(host.name, _describe(host), counts[host.name],
                  len(served[host.name]), alone[host.name], host.zone,
-                 host.reason, base.format_time(holds[host.name].ends_at)
+                 host.reason, base.format_time(holds[host.name])
                  if host.name in holds else None,
                  formatters.List(rebuilt[host.name]))
                 for host in sorted(hosts, key=lambda each: each.name)]
@@ -168,9 +167,7 @@ class HoldHost(base.Change, command.Command):
         would = 'would be' if parsed_args.dry_run else 'is'
         if not parsed_args.dry_run:
             amphora_repo.add_missing(engine, ids)
-            hold_repo.begin(
-                engine, host, parsed_args.until, types.storable(
-                    ' '.join((parsed_args.reason or '').split())), ids)
+            hold_repo.begin(engine, host, parsed_args.until, ids)
         self.say(f'Host {host} {would} held until '
                  f'{base.format_time(parsed_args.until)} UTC: failovers of '
                  f'{len(ids)} amphorae wait while other hosts serve their '

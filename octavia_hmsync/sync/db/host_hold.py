@@ -6,9 +6,6 @@ Which amphorae are there is recorded with a hold, so that no health manager
 asks the compute service while it decides about a failover.
 """
 
-import dataclasses
-import datetime
-
 from oslo_db import exception as db_exc
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -26,15 +23,6 @@ _OCTAVIA = compat.AMPHORA
 _HEALTH = compat.AMPHORA_HEALTH
 
 
-@dataclasses.dataclass(frozen=True)
-class HostHold:
-    """A hold, until a time by the database's clock."""
-
-    host: str
-    reason: str
-    ends_at: datetime.datetime
-
-
 def _lasts():
     return _TABLE.c.ends_at > types.utcnow()
 
@@ -47,9 +35,9 @@ def is_held(amphora_id):
 
 
 def get_all(engine):
-    """Return {host: HostHold} of those in force."""
-    return {row.host: rows.make(HostHold, row) for row in rows.read(
-        engine, sa.select(_TABLE).where(_lasts()))}
+    """Return {host: when its hold ends, by the database's clock}."""
+    return dict(rows.read(engine, sa.select(
+        _TABLE.c.host, _TABLE.c.ends_at).where(_lasts())))
 
 
 def get_seconds(engine, time):
@@ -90,20 +78,19 @@ def find_waiting(engine, before):
 
 
 @api.retry
-def begin(engine, host, ends_at, reason, amphora_ids):
+def begin(engine, host, ends_at, amphora_ids):
     """Begin a hold, or replace that of the host.
 
     :param amphora_ids: all amphorae that are on the host now, which have
                         rows here.
     """
-    values = {'reason': reason, 'ends_at': ends_at}
     try:
         with engine.begin() as connection:
             connection.execute(sa.delete(_TABLE).where(sa.not_(_lasts())))
             if not rows.change(connection, _TABLE, _TABLE.c.host == host,
-                               **values):
-                connection.execute(sa.insert(_TABLE).values(host=host,
-                                                            **values))
+                               ends_at=ends_at):
+                connection.execute(sa.insert(_TABLE).values(
+                    host=host, ends_at=ends_at))
             _note(connection, host, amphora_ids)
     except db_exc.DBDuplicateEntry as e:
         # Another process was faster: replace its hold.

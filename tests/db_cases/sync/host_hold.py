@@ -53,36 +53,38 @@ class HostHoldCases(amphora.AmphoraCases):
         self.make_older(models.Amphora, 'applied_at', 10000)
         return ids
 
-    def hold(self, *amphora_ids, host=HOST, seconds=3600, reason='kernel'):
+    def hold(self, *amphora_ids, host=HOST, seconds=3600):
         host_hold_repo.begin(
             self.engine, host, records.utcnow().replace(microsecond=0) +
-            datetime.timedelta(seconds=seconds), reason, amphora_ids)
+            datetime.timedelta(seconds=seconds), amphora_ids)
 
     def end(self):
         """Time passes until the hold has ended."""
         self.make_older(models.HostHold, 'ends_at', 3601)
 
     def get(self):
-        return {hold.host: hold.reason for hold in
-                host_hold_repo.get_all(self.engine).values()}
+        return set(host_hold_repo.get_all(self.engine))
 
     # Rows
 
     def test_rows(self):
-        self.assertEqual({}, self.get())
+        self.assertEqual(set(), self.get())
         self.assertFalse(host_hold_repo.end(self.engine, HOST))
         self.hold()
-        self.hold(host='host2', reason='')
-        self.hold(reason='disks')
-        self.assertEqual({HOST: 'disks', 'host2': ''}, self.get())
+        self.hold(host='host2')
+        self.hold(seconds=7200)
+        self.assertEqual({HOST, 'host2'}, self.get())
+        ends_at = host_hold_repo.get_all(self.engine)
+        self.assertLess(ends_at['host2'] + datetime.timedelta(seconds=3000),
+                        ends_at[HOST])
         self.assertTrue(host_hold_repo.end(self.engine, HOST))
         self.assertFalse(host_hold_repo.end(self.engine, HOST))
-        self.assertEqual({'host2': ''}, self.get())
+        self.assertEqual({'host2'}, self.get())
 
     def test_it_ends_by_itself(self):
         self.hold()
         self.end()
-        self.assertEqual({}, self.get())
+        self.assertEqual(set(), self.get())
         self.assertFalse(host_hold_repo.end(self.engine, HOST))
         self.hold(host='host2')
         self.assertEqual(1, len(self.rows(models.HostHold)))
@@ -90,7 +92,7 @@ class HostHoldCases(amphora.AmphoraCases):
     def test_several_at_once(self):
         ids = self.add(3)
         self.run_at_once([lambda: self.hold(*ids)] * 4)
-        self.assertEqual({HOST: 'kernel'}, self.get())
+        self.assertEqual({HOST}, self.get())
         self.assertEqual([HOST] * 3, [
             row.held_host for row in self.rows(models.Amphora)])
 

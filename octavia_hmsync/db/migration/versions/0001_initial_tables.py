@@ -142,7 +142,6 @@ def upgrade():
     operations.create_table(
         'hmsync_host_hold',
         sa.Column('host', sa.String(255), primary_key=True),
-        sa.Column('reason', sa.Text, nullable=False),
         sa.Column('ends_at', types.Timestamp, nullable=False))
     operations.create_table(
         'hmsync_network',
