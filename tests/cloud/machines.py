@@ -92,19 +92,25 @@ class Machine(fixtures.Fixture):
         self.mac = port.mac_address
         self.addresses = [each['ip_address'] for each in port.fixed_ips]
         self.address = self.addresses[0]
-        fabric = self._octavia.fabric
-        self.namespace = fabric.add_host(
-            self.name, network.id, self.mac, *(
-                f"{each['ip_address']}/"
-                f"{subnets[each['subnet_id']].cidr.partition('/')[2]}"
-                for each in port.fixed_ips),
-            port_id=port.id, host=self.host, mtu=network.mtu)
+        self._plug(network, [
+            f"{each['ip_address']}/"
+            f"{subnets[each['subnet_id']].cidr.partition('/')[2]}"
+            for each in port.fixed_ips])
         for subnet in subnets.values():
             if subnet.gateway_ip and subnet.gateway_ip not in self.addresses:
                 self.namespace.run(
                     'ip', f'-{subnet.ip_version}', 'route', 'add', 'default',
                     'via', subnet.gateway_ip)
-        fabric.wait_until_plugged(api, port)
+        self._octavia.fabric.wait_until_plugged(api, port)
+
+    def _plug(self, network, addresses):
+        """Make its namespace, with an interface.
+
+        :param addresses: with the length of the prefix.
+        """
+        self.namespace = self._octavia.fabric.add_host(
+            self.name, network.id, self.mac, *addresses,
+            port_id=self.port.id, host=self.host, mtu=network.mtu)
 
     def describe_neighbours(self):
         """Return whose addresses it knows, in both families."""
@@ -224,6 +230,43 @@ class Probe:
 
     def report(self):
         return probe.report(self.requests)
+
+
+class TrunkClient(Client):
+    """One whose network is a VLAN of the trunk that its interface is.
+
+    :param parent_network: of Neutron, that of the trunk itself.
+    """
+
+    _TAG = 7
+
+    def __init__(self, octavia, name, parent_network, **kwargs):
+        super().__init__(octavia, name, **kwargs)
+        self._parent_network = parent_network
+
+    def _plug(self, network, addresses):
+        api = self._octavia.connection.network
+        fabric = self._octavia.fabric
+        parent = api.create_port(
+            network_id=self._parent_network.id, name=f'{self.name}-parent',
+            device_owner='compute:nova', **self._attributes)
+        api.create_trunk(port_id=parent.id, sub_ports=[{
+            'port_id': self.port.id, 'segmentation_type': 'vlan',
+            'segmentation_id': self._TAG}])
+        parent = api.update_port(parent, binding_host_id=self.host)
+        if 'bridge_name' in parent.binding_vif_details:
+            fabric.set_trunk(parent.id,
+                             parent.binding_vif_details['bridge_name'])
+        self.namespace = fabric.add_host(
+            self.name, self._parent_network.id, parent.mac_address,
+            port_id=parent.id, host=self.host, mtu=network.mtu)
+        vlan = f'eth0.{self._TAG}'
+        run = self.namespace.run
+        run('ip', 'link', 'add', 'link', 'eth0', 'name', vlan, 'address',
+            self.mac, 'type', 'vlan', 'id', str(self._TAG))
+        for address in addresses:
+            run('ip', 'address', 'add', address, 'dev', vlan)
+        run('ip', 'link', 'set', vlan, 'up')
 
 
 class Connections(Probe):

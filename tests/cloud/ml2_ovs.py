@@ -61,7 +61,7 @@ class Neutron(neutron.OnMariaDB):
 
     def __init__(self, directory, server, rabbitmq, options=None):
         super().__init__(directory, server, options=octavia_conf.merge({
-            'DEFAULT': {'service_plugins': 'router',
+            'DEFAULT': {'service_plugins': 'router, trunk',
                         'transport_url': rabbitmq.url, 'rpc_workers': 1},
             'ml2': {'type_drivers': 'vxlan, flat, vlan'},
         }, options))

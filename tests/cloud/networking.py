@@ -50,16 +50,21 @@ class _Nodes(fixtures.Fixture):
     """Open vSwitch in user space on each of some nodes.
 
     .chassis has a nodes.Node for each: those of COMPUTES run instances and
-    machines, NETWORK_NODES distributors alone, GATEWAY routes into EXTERNAL.
+    machines, NETWORK_NODES distributors alone. Machines in EXTERNAL are at
+    GATEWAY.
 
     :param provider: the name of a physical network that all of them have.
+    :param gateways: those that route into EXTERNAL; others than GATEWAY
+                     need it as their provider network.
     """
 
-    def __init__(self, directory, options=None, provider=None):
+    def __init__(self, directory, options=None, provider=None,
+                 gateways=(GATEWAY,)):
         super().__init__()
         self._directory = directory
         self._options = options
         self._provider = provider
+        self._gateways = gateways
         self.chassis = {}
 
     def _setUp(self):
@@ -69,7 +74,7 @@ class _Nodes(fixtures.Fixture):
                 (*COMPUTES, *NETWORK_NODES, GATEWAY), 1):
             self.chassis[host] = self.useFixture(self._make_node(
                 host, underlay, number, self._directory,
-                external=EXTERNAL if host == GATEWAY else None,
+                external=EXTERNAL if host in self._gateways else None,
                 provider=self._provider))
         self.fabric = self.useFixture(node_fabric.Fabric(
             self._directory, {host: self.chassis[host] for host in COMPUTES},
@@ -123,9 +128,10 @@ class OVS(_Nodes):
         super().wait_until_ready()
         # Ports can be bound where Neutron knows of an agent.
         wanted = {(host, 'Open vSwitch agent') for host in self.chassis}
+        wanted |= {(host, 'L3 agent') for host in self._gateways}
         with neutron.connect(self.neutron) as connection:
             waiting.wait_for(
-                lambda: wanted | {(GATEWAY, 'L3 agent')} == {
+                lambda: wanted == {
                     (agent.host, agent.agent_type)
                     for agent in connection.network.agents()
                     if agent.is_alive},

@@ -97,6 +97,18 @@ class Node(fixtures.Fixture):
         yield
         self.vswitch.ofctl('del-flows', 'br-phy', 'ip')
 
+    @contextlib.contextmanager
+    def without_network(self):
+        """Have no packet reach it or leave it meanwhile."""
+        ends = [f'u{self._number}']
+        if self._provider:
+            ends.append(f'p{self._number}')
+        for end in ends:
+            self._underlay.run('ip', 'link', 'set', end, 'down')
+        yield
+        for end in ends:
+            self._underlay.run('ip', 'link', 'set', end, 'up')
+
     @property
     def agents(self):
         """Those of Neutron's, or OVN's, that run here."""

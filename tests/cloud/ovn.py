@@ -139,7 +139,7 @@ class Neutron(neutron.OnMariaDB):
     def __init__(self, directory, server, central, keystone=None,
                  options=None):
         super().__init__(directory, server, options=octavia_conf.merge({
-            'DEFAULT': {'service_plugins': 'ovn-router'},
+            'DEFAULT': {'service_plugins': 'ovn-router, trunk'},
             'ml2': {'type_drivers': 'geneve, flat, vlan',
                     'tenant_network_types': 'geneve',
                     'mechanism_drivers': 'ovn'},

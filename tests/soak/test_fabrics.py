@@ -5,6 +5,7 @@
 Members are machines that have the VIP on lo and answer no ARP.
 """
 
+import time
 import types
 
 from oslo_config import cfg
@@ -25,6 +26,8 @@ from tests.soak import test_ovn_data_plane
 
 NUMBER = 12
 _TAG = 101
+# Seconds that are watched after a change.
+_STEADY = 10
 
 
 def count_answers(client, address, number=NUMBER):
@@ -63,6 +66,12 @@ class StrangeClients:
                                gateway)
         return self.useFixture(machines.Client(
             self.cloud, 'second-router', network, host='compute2'))
+
+    def add_trunk(self):
+        """Add a client whose interface is a trunk."""
+        parent = self.cloud.add_network('parent', '10.4.0.0/24')[0]
+        return self.useFixture(machines.TrunkClient(
+            self.cloud, 'trunk', parent, host='compute2'))
 
     def add_paired(self, addresses):
         """Add a machine that may have the VIP, and says nothing of it."""
@@ -138,6 +147,7 @@ class TestFabrics(test_ovn_data_plane.VipTestCase, StrangeClients):
         address, = made.addresses
         paired = self.add_paired(made.addresses)
         clients = [self.add_second_router(made.members), paired,
+                   self.add_trunk(),
                    self.add_client('inside', self.cloud.network),
                    self.add_client('routed', self.other)]
         self.assert_answers([(each, address) for each in clients])
@@ -179,6 +189,100 @@ class TestHARouter(test_ovn_data_plane.VipTestCase):
         self.assertEqual((NUMBER, NUMBER), (
             count_answers(routed, made.addresses[0]),
             count_answers(outside, floating)))
+
+
+class RouterMoves:
+    """The node of a router is cut off, in .cloud, on OVN."""
+
+    how = {'provider': networking.EXTERNAL,
+           'gateways': networking.NETWORK_NODES}
+    lost = None
+
+    def find_host(self):
+        """Return on which node the router goes outside, or None."""
+        database = self.cloud.networking.central.connection('sb')
+
+        def get(table, column, *condition):
+            return process.run(
+                'ovn-sbctl', f'--db={database}', '--bare',
+                f'--columns={column}', 'find', table, *condition).strip()
+
+        chassis = get('Port_Binding', 'chassis', 'type=chassisredirect')
+        return chassis and get('Chassis', 'hostname', f'_uuid={chassis}')
+
+    def wait_until_hosted(self):
+        return waiting.wait_for(self.find_host, 'router')
+
+    def check_node_dies(self, host, ways):
+        """Only what goes through the router sees it, and not for long.
+
+        :param host: where the router is.
+        :param ways: {client: address}, with one "inside".
+        """
+        def all_answer():
+            return all(count_answers(client, address) == NUMBER
+                       for client, address in ways.items())
+
+        waiting.wait_for(all_answer, 'answers')
+        probes = [client.start_probe(address, rate=20)
+                  for client, address in ways.items()]
+        held = [client.hold(address, 20).wait_until_open()
+                for client, address in ways.items()]
+        self.lost = host
+        with self.cloud.networking.chassis[host].without_network():
+            waiting.wait_for(
+                lambda: self.find_host() not in ('', None, host),
+                'another node')
+            waiting.wait_for(all_answer, 'answers by another node')
+            time.sleep(_STEADY)
+        waiting.wait_for(all_answer, 'answers after it is back')
+        for client, probe, connections in zip(ways, probes, held,
+                                              strict=True):
+            report = probe.stop()
+            broken = connections.stop().broken
+            print(f'{client.name}: {report.failed} of {report.requests} '
+                  f'failed, dark for {report.dark:.1f} s, {len(broken)} of '
+                  f'20 connections broken')
+            if client.name == 'inside':
+                self.assertEqual((0, {}), (report.failed, broken))
+
+
+class TestRouterMoves(RouterMoves, test_ovn_data_plane.VipTestCase):
+    """The active distributor is at the other node."""
+
+    def test_node_dies(self):
+        other = self.cloud.add_network(
+            'other', '10.2.0.0/24', '10.2.0.1', router=self.cloud.router)[0]
+        host = self.wait_until_hosted()
+        made = self.useFixture(vip.Vip(
+            self.cloud,
+            sorted(self.distributors, key=lambda each: each.host == host),
+            self.cloud.network, 2))
+        address, = made.addresses
+        floating = self.cloud.add_floating_ip(made.port.id)
+        self.check_node_dies(host, {
+            self.useFixture(machines.Client(self.cloud, name, network,
+                                            host='compute2')): where
+            for name, network, where in (
+                ('inside', self.cloud.network, address),
+                ('routed', other, address),
+                ('outside', self.cloud.external_network, floating))})
+
+
+class TestRouterMovesOVS(TestRouterMoves):
+    """ML2/OVS: a router that keepalived of neutron-l3-agent has active."""
+
+    network = 'ovs'
+    how = {**TestRouterMoves.how, 'options': {'DEFAULT': {
+        'l3_ha': True, 'max_l3_agents_per_router': 2}}}
+
+    def find_host(self):
+        return next((
+            each.host for each in
+            self.cloud.connection.network.routers_hosting_l3_agents(
+                self.cloud.router.id)
+            # One that is cut off stays what it was.
+            if each.ha_state == 'active' and each.host != self.lost), None)
 
 
 class TestDistributedFloating(test_ovn_data_plane.VipTestCase):

@@ -343,8 +343,8 @@ class TestFabrics(LoadBalancerTestCase, test_fabrics.StrangeClients):
         address = self.addresses[0]
         second = self.add_second_router(self.members.values())
         self.wait_until_followed('second router')
-        clients = [second, self.add_paired([address]), self.inside,
-                   self.routed]
+        clients = [second, self.add_paired([address]), self.add_trunk(),
+                   self.inside, self.routed]
         found = {each.name: test_fabrics.count_answers(each, address)
                  for each in clients}
         found['outside'] = test_fabrics.count_answers(self.outside,
@@ -352,3 +352,13 @@ class TestFabrics(LoadBalancerTestCase, test_fabrics.StrangeClients):
         self.assertEqual(dict.fromkeys(found, test_fabrics.NUMBER), found)
         self.assertEqual(self.names(), {
             second.get(address) for _ in range(24)})
+
+
+class TestRouterMoves(test_fabrics.RouterMoves, LoadBalancerTestCase):
+
+    def test_node_dies(self):
+        host = self.wait_until_hosted()
+        self.add_two()
+        self.check_node_dies(host, {
+            self.inside: self.addresses[0], self.routed: self.addresses[0],
+            self.outside: self.floating})

@@ -25,6 +25,7 @@ class Fabric(fabric.Fabric):
         self._external = set()
         self._chassis = {}
         self._tags = {}
+        self._trunks = {}
 
     def keep_apart(self, network_id):
         """Have a network be a bridge: that of management."""
@@ -38,6 +39,10 @@ class Fabric(fabric.Fabric):
         """Tell the VLAN of a provider network, for machines at OUTSIDE."""
         self._tags[network_id] = tag
 
+    def set_trunk(self, port_id, bridge):
+        """Tell the bridge of a trunk, which Nova makes."""
+        self._trunks[port_id] = bridge
+
     def plug(self, namespace, network_id, mac, name, port_id=None, host=None):
         if network_id in self._bridged:
             return super().plug(namespace, network_id, mac, name)
@@ -46,7 +51,11 @@ class Fabric(fabric.Fabric):
         elif host == OUTSIDE:
             chassis, bridge = self._gateway, 'br-provider'
         else:
-            chassis, bridge = self._computes[host], 'br-int'
+            chassis = self._computes[host]
+            bridge = self._trunks.get(port_id, 'br-int')
+            chassis.vswitch.vsctl('--may-exist', 'add-br', bridge, '--',
+                                  'set', 'Bridge', bridge,
+                                  'datapath_type=netdev')
         tap = chassis.plug(namespace, name, port_id, mac, bridge, up=False)
         self._chassis[tap] = chassis
         if host == OUTSIDE and self._tags.get(network_id):
