@@ -246,27 +246,15 @@ class TrunkClient(Client):
 
     def _plug(self, network, addresses):
         api = self._octavia.connection.network
-        fabric = self._octavia.fabric
         parent = api.create_port(
             network_id=self._parent_network.id, name=f'{self.name}-parent',
             device_owner='compute:nova', **self._attributes)
         api.create_trunk(port_id=parent.id, sub_ports=[{
             'port_id': self.port.id, 'segmentation_type': 'vlan',
             'segmentation_id': self._TAG}])
-        parent = api.update_port(parent, binding_host_id=self.host)
-        if 'bridge_name' in parent.binding_vif_details:
-            fabric.set_trunk(parent.id,
-                             parent.binding_vif_details['bridge_name'])
-        self.namespace = fabric.add_host(
-            self.name, self._parent_network.id, parent.mac_address,
-            port_id=parent.id, host=self.host, mtu=network.mtu)
-        vlan = f'eth0.{self._TAG}'
-        run = self.namespace.run
-        run('ip', 'link', 'add', 'link', 'eth0', 'name', vlan, 'address',
-            self.mac, 'type', 'vlan', 'id', str(self._TAG))
-        for address in addresses:
-            run('ip', 'address', 'add', address, 'dev', vlan)
-        run('ip', 'link', 'set', vlan, 'up')
+        self._octavia.fabric.set_trunk(self.port.id, api.update_port(
+            parent, binding_host_id=self.host), self._TAG)
+        super()._plug(network, addresses)
 
 
 class Connections(Probe):

@@ -65,7 +65,7 @@ class Node(fixtures.Fixture):
         name = f'p{self._number}'
         self._underlay.link(self.namespace, name, 'eth1')
         self._underlay.run('ip', 'link', 'set', name, 'master', 'provider')
-        bridge = ('br-ex' if self._provider == self._external
+        bridge = (self.external_bridge if self._provider == self._external
                   else 'br-provider')
         self.vswitch.vsctl(
             '--may-exist', 'add-br', bridge, '--', 'set', 'Bridge', bridge,
@@ -87,6 +87,11 @@ class Node(fixtures.Fixture):
         self.namespace.run('ip', 'address', 'add',
                            f'{self.address}/24', 'dev', 'br-phy')
         self.namespace.run('ip', 'link', 'set', 'br-phy', 'up')
+
+    @property
+    def external_bridge(self):
+        """The bridge to which what is outside is connected."""
+        return 'br-ex' if self._external else 'br-provider'
 
     @contextlib.contextmanager
     def cut_off(self, other):

@@ -202,13 +202,14 @@ class RouterMoves:
         """Return on which node the router goes outside, or None."""
         database = self.cloud.networking.central.connection('sb')
 
-        def get(table, column, *condition):
-            return process.run(
-                'ovn-sbctl', f'--db={database}', '--bare',
-                f'--columns={column}', 'find', table, *condition).strip()
+        def ask(*command):
+            return process.run('ovn-sbctl', f'--db={database}', '--bare',
+                               *command).strip()
 
-        chassis = get('Port_Binding', 'chassis', 'type=chassisredirect')
-        return chassis and get('Chassis', 'hostname', f'_uuid={chassis}')
+        chassis = ask('--columns=chassis', 'find', 'Port_Binding',
+                      'type=chassisredirect')
+        return chassis and ask('get', 'Chassis', chassis,
+                               'hostname').strip('"')
 
     def wait_until_hosted(self):
         return waiting.wait_for(self.find_host, 'router')
@@ -219,11 +220,18 @@ class RouterMoves:
         :param host: where the router is.
         :param ways: {client: address}, with one "inside".
         """
-        def all_answer():
-            return all(count_answers(client, address) == NUMBER
-                       for client, address in ways.items())
+        found = {}
 
-        waiting.wait_for(all_answer, 'answers')
+        def all_answer():
+            found.update({client.name: count_answers(client, address)
+                          for client, address in ways.items()})
+            return set(found.values()) == {NUMBER}
+
+        def wait_until_served(when):
+            waiting.wait_for(all_answer,
+                             lambda: f'answers {when}: {found}')
+
+        wait_until_served('at first')
         probes = [client.start_probe(address, rate=20)
                   for client, address in ways.items()]
         held = [client.hold(address, 20).wait_until_open()
@@ -233,9 +241,9 @@ class RouterMoves:
             waiting.wait_for(
                 lambda: self.find_host() not in ('', None, host),
                 'another node')
-            waiting.wait_for(all_answer, 'answers by another node')
+            wait_until_served('by another node')
             time.sleep(_STEADY)
-        waiting.wait_for(all_answer, 'answers after it is back')
+        wait_until_served('after it is back')
         for client, probe, connections in zip(ways, probes, held,
                                               strict=True):
             report = probe.stop()

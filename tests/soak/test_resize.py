@@ -52,7 +52,10 @@ class TestResize(traffic.TrafficTestCase):
         self.assertHardlyNoticed()
         api = self.cloud.connection.load_balancer
         for name, lb in self.load_balancers.items():
-            self.assertEqual(['large'] * sizes[name], self.read_flavors(lb))
+            # The last member of a cluster may still drain.
+            self.cloud.wait_for(
+                lambda: self.read_flavors(lb) == ['large'] * sizes[name],
+                lambda: f'large {name}: {self.read_flavors(lb)}')
             found = api.get_load_balancer(lb.id)
             self.assertEqual((flavors[name], lb.vip_address),
                              (found.flavor_id, found.vip_address))

@@ -13,7 +13,7 @@ class Fabric(fabric.Fabric):
     """Plugs namespaces into the vswitches of compute nodes.
 
     :param computes: {host: nodes.Node}.
-    :param gateway: the nodes.Node whose br-ex is the physical network.
+    :param gateway: the nodes.Node at which machines outside are.
     """
 
     def __init__(self, directory, computes, gateway):
@@ -39,28 +39,33 @@ class Fabric(fabric.Fabric):
         """Tell the VLAN of a provider network, for machines at OUTSIDE."""
         self._tags[network_id] = tag
 
-    def set_trunk(self, port_id, bridge):
-        """Tell the bridge of a trunk, which Nova makes."""
-        self._trunks[port_id] = bridge
+    def set_trunk(self, port_id, parent, tag):
+        """Tell that a port is a VLAN of a trunk.
+
+        :param parent: a port of Neutron, which is bound.
+        """
+        self._trunks[port_id] = parent, tag
 
     def plug(self, namespace, network_id, mac, name, port_id=None, host=None):
         if network_id in self._bridged:
             return super().plug(namespace, network_id, mac, name)
+        tag = None
         if network_id in self._external:
-            chassis, bridge = self._gateway, 'br-ex'
+            chassis = self._gateway
+            bridge = chassis.external_bridge
         elif host == OUTSIDE:
             chassis, bridge = self._gateway, 'br-provider'
         else:
-            chassis = self._computes[host]
-            bridge = self._trunks.get(port_id, 'br-int')
-            chassis.vswitch.vsctl('--may-exist', 'add-br', bridge, '--',
-                                  'set', 'Bridge', bridge,
-                                  'datapath_type=netdev')
+            chassis, bridge = self._computes[host], 'br-int'
+            if port_id in self._trunks:
+                parent, tag = self._trunks[port_id]
+                bridge = _add_trunk(chassis.vswitch, parent)
         tap = chassis.plug(namespace, name, port_id, mac, bridge, up=False)
         self._chassis[tap] = chassis
-        if host == OUTSIDE and self._tags.get(network_id):
-            chassis.vswitch.vsctl('set', 'Port', tap,
-                                  f'tag={self._tags[network_id]}')
+        if host == OUTSIDE:
+            tag = self._tags.get(network_id)
+        if tag:
+            chassis.vswitch.vsctl('set', 'Port', tap, f'tag={tag}')
         return tap
 
     def wait_until_plugged(self, network, port):
@@ -76,3 +81,26 @@ class Fabric(fabric.Fabric):
             super().unplug(tap)
         else:
             chassis.unplug(tap)
+
+
+def _add_trunk(vswitch, parent):
+    """Plug a bridge in, whose VLANs are those of a trunk; returns its name.
+
+    It stands for the VLAN devices of a virtual machine, which not every kernel
+    has.
+    """
+    inner = f'vm{parent.id[:8]}'
+    # That of ML2/OVS is made by Nova.
+    outer = parent.binding_vif_details.get('bridge_name', 'br-int')
+    for bridge in {inner, outer} - {'br-int'}:
+        vswitch.vsctl('add-br', bridge, '--', 'set', 'Bridge', bridge,
+                      'datapath_type=netdev')
+    ends = f'{inner}-in', f'{inner}-out'
+    for bridge, end, peer in ((inner, *ends), (outer, *reversed(ends))):
+        vswitch.vsctl('add-port', bridge, end, '--', 'set', 'Interface', end,
+                      'type=patch', f'options:peer={peer}')
+    vswitch.vsctl('set', 'Interface', ends[1],
+                  f'external_ids:iface-id={parent.id}',
+                  f'external_ids:attached-mac="{parent.mac_address}"',
+                  'external_ids:iface-status=active')
+    return inner
