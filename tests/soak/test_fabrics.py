@@ -28,6 +28,11 @@ NUMBER = 12
 _TAG = 101
 # Seconds that are watched after a change.
 _STEADY = 10
+# Connections that are held, and new ones a second, where a router moves; and
+# seconds for which a VIP may be dark after machines are no longer.
+_HELD = 20
+_RATE = 20
+_LATER = 5
 
 
 def count_answers(client, address, number=NUMBER):
@@ -218,7 +223,8 @@ class RouterMoves:
         """Only what goes through the router sees it, and not for long.
 
         :param host: where the router is.
-        :param ways: {client: address}, with one "inside".
+        :param ways: {client: address}: "inside", "routed" and "outside", and
+                     "routed-directly" and "outside-directly", to a member.
         """
         found = {}
 
@@ -232,9 +238,9 @@ class RouterMoves:
                              lambda: f'answers {when}: {found}')
 
         wait_until_served('at first')
-        probes = [client.start_probe(address, rate=20)
+        probes = [client.start_probe(address, rate=_RATE)
                   for client, address in ways.items()]
-        held = [client.hold(address, 20).wait_until_open()
+        held = [client.hold(address, _HELD).wait_until_open()
                 for client, address in ways.items()]
         self.lost = host
         with self.cloud.networking.chassis[host].without_network():
@@ -244,15 +250,20 @@ class RouterMoves:
             wait_until_served('by another node')
             time.sleep(_STEADY)
         wait_until_served('after it is back')
+        failed, broken = {}, {}
         for client, probe, connections in zip(ways, probes, held,
                                               strict=True):
             report = probe.stop()
-            broken = connections.stop().broken
+            failed[client.name] = report.failed
+            broken[client.name] = len(connections.stop().broken)
             print(f'{client.name}: {report.failed} of {report.requests} '
-                  f'failed, dark for {report.dark:.1f} s, {len(broken)} of '
-                  f'20 connections broken')
-            if client.name == 'inside':
-                self.assertEqual((0, {}), (report.failed, broken))
+                  f'failed, dark for {report.dark:.1f} s, '
+                  f'{broken[client.name]} of {_HELD} connections broken')
+        self.assertEqual((0, 0), (failed['inside'], broken['inside']))
+        for name in ('routed', 'outside'):
+            # That of the VIP comes back as that of a machine does.
+            self.assertLess(failed[name], failed[f'{name}-directly'] +
+                            _LATER * _RATE)
 
 
 class TestRouterMoves(RouterMoves, test_ovn_data_plane.VipTestCase):
@@ -267,6 +278,7 @@ class TestRouterMoves(RouterMoves, test_ovn_data_plane.VipTestCase):
             sorted(self.distributors, key=lambda each: each.host == host),
             self.cloud.network, 2))
         address, = made.addresses
+        member = made.members[0]
         floating = self.cloud.add_floating_ip(made.port.id)
         self.check_node_dies(host, {
             self.useFixture(machines.Client(self.cloud, name, network,
@@ -274,6 +286,9 @@ class TestRouterMoves(RouterMoves, test_ovn_data_plane.VipTestCase):
             for name, network, where in (
                 ('inside', self.cloud.network, address),
                 ('routed', other, address),
+                ('routed-directly', other, member.address),
+                ('outside-directly', self.cloud.external_network,
+                 self.cloud.add_floating_ip(member.port.id)),
                 ('outside', self.cloud.external_network, floating))})
 
 

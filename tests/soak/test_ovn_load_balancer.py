@@ -57,15 +57,15 @@ class LoadBalancerTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.probes.run_once()
         self.cloud.add_subnet(self.cloud.network, 'fd00:1::/64', 'fd00:1::1',
                               self.cloud.router)
-        other = self.cloud.add_network('other', '10.2.0.0/24', '10.2.0.1',
-                                       router=self.cloud.router)[0]
-        self.cloud.add_subnet(other, 'fd00:2::/64', 'fd00:2::1',
+        self.other = self.cloud.add_network(
+            'other', '10.2.0.0/24', '10.2.0.1', router=self.cloud.router)[0]
+        self.cloud.add_subnet(self.other, 'fd00:2::/64', 'fd00:2::1',
                               self.cloud.router)
         self.inside, self.routed, self.outside = (
             self.useFixture(machines.Client(self.cloud, name, network,
                                             host='compute2'))
             for name, network in (('inside', self.cloud.network),
-                                  ('routed', other),
+                                  ('routed', self.other),
                                   ('outside', self.cloud.external_network)))
         self.members = {}
         self._add_vip()
@@ -359,6 +359,13 @@ class TestRouterMoves(test_fabrics.RouterMoves, LoadBalancerTestCase):
     def test_node_dies(self):
         host = self.wait_until_hosted()
         self.add_two()
+        member = next(iter(self.members.values()))
+        routed, outside = (self.useFixture(machines.Client(
+            self.cloud, f'{name}-directly', network, host='compute2'))
+            for name, network in (('routed', self.other),
+                                  ('outside', self.cloud.external_network)))
         self.check_node_dies(host, {
+            routed: member.address,
+            outside: self.cloud.add_floating_ip(member.port.id),
             self.inside: self.addresses[0], self.routed: self.addresses[0],
             self.outside: self.floating})
