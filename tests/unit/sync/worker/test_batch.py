@@ -66,6 +66,12 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
                 return work.run(self.uploader, on_all_begun)
         return {}
 
+    def run_with(self, change):
+        """Run a batch; change() is called before any upload ends."""
+        self.uploader = uploader.Uploader(concurrency=100)
+        self.addCleanup(self.uploader.close)
+        return self.run_batch(on_all_begun=change)
+
     def claimed(self):
         return [row.amphora_id for row in self.rows(models.Amphora)
                 if row.claim_owner]
@@ -264,8 +270,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         """That one tells."""
         broken, = self.add(1)
         self.driver.broken.add(broken)
-        self.run_batch(on_all_begun=lambda: claim_repo.release(
-            self.engine, 'batch'))
+        self.run_with(lambda: claim_repo.release(self.engine, 'batch'))
         self.assertEqual(set(), self.told())
 
     def test_another_batch_took_over_some(self):
@@ -279,7 +284,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
                     sa.update(models.Amphora).values(claim_owner='other')
                     .where(models.Amphora.amphora_id == first))
 
-        self.run_batch(on_all_begun=take_over)
+        self.run_with(take_over)
         self.assertEqual({(payloads.AmphoraUnreachable, second, 1)},
                          self.told())
         self.assertEqual({first: None, second: 'UNREACHABLE'}, {
@@ -298,7 +303,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
             claims_repo.set_phase(self.engine, 'replacement', 'one', 60,
                                   'SWITCH', old_amphora_id=replaced)
 
-        self.assertEqual({'UNREACHABLE': 1}, self.run_batch(on_all_begun=go))
+        self.assertEqual({'UNREACHABLE': 1}, self.run_with(go))
         self.assertEqual({(payloads.AmphoraUnreachable, broken, 1)},
                          self.told())
         self.assertEqual({deleted: None, replaced: None,
