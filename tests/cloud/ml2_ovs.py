@@ -4,6 +4,8 @@
 
 import contextlib
 import os
+import pathlib
+import signal
 
 from tests.cloud import neutron
 from tests.cloud import nodes
@@ -104,12 +106,21 @@ class Node(nodes.Node):
             **{context: {'helper_command': helper} for context in _CONTEXTS}}
         self._start('neutron-openvswitch-agent', options)
         if self._external:
+            # Its keepalived processes outlive it.
+            self.addCleanup(self._end_keepalived)
             self._start('neutron-l3-agent', octavia_conf.merge(options, {
                 'DEFAULT': {'interface_driver': 'openvswitch',
                             'enable_metadata_proxy': False,
                             # It forks while a thread waits for answers: the
                             # first one gets lost.
                             'rpc_response_timeout': 10}}))
+
+    def _end_keepalived(self):
+        for path in pathlib.Path(
+                self._directory, f'neutron-l3-agent-{self.host}').glob(
+                    'ha_confs/*.pid.keepalived'):
+            with contextlib.suppress(OSError, ValueError):
+                os.kill(int(path.read_text()), signal.SIGTERM)
 
     def _write_privsep(self):
         path = os.path.join(self.vswitch.directory, 'privsep.conf')
