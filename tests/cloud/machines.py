@@ -211,29 +211,8 @@ class Client(Machine):
             *map(str, arguments))
 
 
-class Probe:
-    """Requests that go on; see Client.start_probe()."""
-
-    def __init__(self, child):
-        self._child = child
-
-    @property
-    def requests(self):
-        """What was asked until now, in order."""
-        # Its last line may not be whole.
-        return probe.read(self._child.log().rpartition('\n')[0])
-
-    def stop(self):
-        """End it; returns the probe.Report of all."""
-        self._child.stop()
-        return self.report()
-
-    def report(self):
-        return probe.report(self.requests)
-
-
 class TrunkClient(Client):
-    """One whose network is a VLAN of the trunk that its interface is.
+    """A client whose network is a VLAN of the trunk that its interface is.
 
     :param parent_network: of Neutron, that of the trunk itself.
     """
@@ -255,6 +234,27 @@ class TrunkClient(Client):
         self._octavia.fabric.set_trunk(self.port.id, api.update_port(
             parent, binding_host_id=self.host), self._TAG)
         super()._plug(network, addresses)
+
+
+class Probe:
+    """Requests that go on; see Client.start_probe()."""
+
+    def __init__(self, child):
+        self._child = child
+
+    @property
+    def requests(self):
+        """What was asked until now, in order."""
+        # Its last line may not be whole.
+        return probe.read(self._child.log().rpartition('\n')[0])
+
+    def stop(self):
+        """End it; returns the probe.Report of all."""
+        self._child.stop()
+        return self.report()
+
+    def report(self):
+        return probe.report(self.requests)
 
 
 class Connections(Probe):

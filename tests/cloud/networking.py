@@ -54,8 +54,8 @@ class _Nodes(fixtures.Fixture):
     GATEWAY.
 
     :param provider: the name of a physical network that all of them have.
-    :param gateways: those that route into EXTERNAL; others than GATEWAY
-                     need it as their provider network.
+    :param gateways: the nodes that route into EXTERNAL; others than
+                     GATEWAY need it as their provider network.
     """
 
     def __init__(self, directory, options=None, provider=None,

@@ -304,7 +304,7 @@ class TestRouterMovesOVS(TestRouterMoves):
             each.host for each in
             self.cloud.connection.network.routers_hosting_l3_agents(
                 self.cloud.router.id)
-            # One that is cut off stays what it was.
+            # A node that is cut off stays what it was.
             if each.ha_state == 'active' and each.host != self.lost), None)
 
 

@@ -55,6 +55,7 @@ class Fabric(fabric.Fabric):
             bridge = chassis.external_bridge
         elif host == OUTSIDE:
             chassis, bridge = self._gateway, 'br-provider'
+            tag = self._tags.get(network_id)
         else:
             chassis, bridge = self._computes[host], 'br-int'
             if port_id in self._trunks:
@@ -62,8 +63,6 @@ class Fabric(fabric.Fabric):
                 bridge = _add_trunk(chassis.vswitch, parent)
         tap = chassis.plug(namespace, name, port_id, mac, bridge, up=False)
         self._chassis[tap] = chassis
-        if host == OUTSIDE:
-            tag = self._tags.get(network_id)
         if tag:
             chassis.vswitch.vsctl('set', 'Port', tap, f'tag={tag}')
         return tap
