@@ -19,9 +19,9 @@
 # of tests took place. Where more than twenty tests failed, none is run again.
 #
 # Environment:
-#   PYTHON          interpreter to use (default: the first of python3.11,
-#                   python3, python3.12, python3.13, python3.14 that is 3.11
-#                   or later)
+#   PYTHON          interpreter to use (default: the first of the distribution's
+#                   python3.11, python3.11, python3, python3.12, python3.13,
+#                   python3.14 that is 3.11 or later)
 #   TOX_CONSTRAINTS_FILE  upper constraints, if wanted, for "tox -e ci"
 #   OS_UNIT_CONCURRENCY, OS_FUNCTIONAL_CONCURRENCY  test workers (default: see
 #                   tools/run_beside.py)
