@@ -8,6 +8,7 @@ hold one.
 """
 
 from collections import abc
+import functools
 import ipaddress
 
 from octavia_hmsync import exceptions
@@ -69,14 +70,20 @@ def sort_key(address: str) -> tuple[int, int, int]:
     Amphorae compare the order, too. An order that depends only on the
     addresses keeps a list with the same addresses the same list.
     """
+    return _read(address)[0]
+
+
+# There are few health managers, and a list of them for each amphora.
+@functools.lru_cache(maxsize=1024)
+def _read(address: str) -> tuple[tuple[int, int, int], str]:
+    """Return the place of an address in every list, and its normal form."""
     ip, port = parse_address(address)
-    return ip.version, int(ip), port
+    return (ip.version, int(ip), port), format_address(ip, port)
 
 
 def canonical(addresses: abc.Iterable[str]) -> tuple[str, ...]:
     """Return addresses without repetition, in the order of sort_key()."""
-    normalized = {format_address(*parse_address(a)) for a in addresses}
-    return tuple(sorted(normalized, key=sort_key))
+    return tuple(text for _place, text in sorted(set(map(_read, addresses))))
 
 
 def split_list(text: str | None) -> tuple[str, ...]:

@@ -11,11 +11,13 @@ side and lost datagrams make a gap; after heartbeat_timeout Octavia takes the
 amphora for dead.
 """
 
+import collections
 from collections import abc
 import enum
 import functools
 import math
 
+from octavia_hmsync import addresses as addr
 from octavia_hmsync.sync.rules import member as mem
 from octavia_hmsync.sync.rules import subset
 from octavia_hmsync.sync.rules import timing
@@ -226,8 +228,8 @@ def find_unheard(addresses: abc.Iterable[str],
     return frozenset(a for a in addresses if not listens(a))
 
 
-def longest_gap(addresses: abc.Sequence[str], unheard: abc.Container[str],
-                lost: int = 0) -> float:
+def longest_gap(addresses: abc.Sequence[object],
+                unheard: abc.Container[object], lost: int = 0) -> float:
     """Return the longest gap between two heartbeats that are heard.
 
     :param lost: heartbeats to the other addresses that are lost in a row.
@@ -243,7 +245,8 @@ def longest_gap(addresses: abc.Sequence[str], unheard: abc.Container[str],
                for n in range(len(gaps)))
 
 
-def list_level(addresses: abc.Sequence[str], unheard: abc.Container[str],
+def list_level(addresses: abc.Sequence[object],
+               unheard: abc.Container[object],
                settings: timing.Settings) -> Level:
     """Tell how near an amphora is to the timeout."""
     if not any(a in unheard for a in addresses) and addresses:
@@ -274,25 +277,38 @@ def published_level(addresses: abc.Sequence[str],
         return list_level(addresses, dead, settings)
     if len(dead) == len(addresses):
         return Level.LOST
-    if _TOLERATED * _count_near(tuple(addresses), dead, settings) > _SAMPLES:
+    places = frozenset(
+        n for n, a in enumerate(sorted(addresses, key=addr.sort_key))
+        if a in dead)
+    if _TOLERATED * _count_near(len(addresses), places, settings) > _SAMPLES:
         return Level.NEAR
     return Level.FINE
 
 
 @functools.lru_cache(maxsize=16)
-def _count_near(addresses: tuple[str, ...], dead: frozenset[str],
+def _count_near(size: int, dead: frozenset[int],
                 settings: timing.Settings) -> int:
-    # How many amphorae are near does not depend on the slots.
-    return sum(list_level(chosen, dead, settings) > Level.FINE
-               for chosen in _sample(addresses, settings.max_list_length))
+    """Count the sampled amphorae that are near the timeout.
+
+    :param size: how many addresses are published.
+    :param dead: places in the published list at which none listens.
+    """
+    return sum(amphorae for chosen, amphorae
+               in _sample(size, settings.max_list_length).items()
+               if list_level(chosen, dead, settings) > Level.FINE)
 
 
-@functools.lru_cache(maxsize=4)
-def _sample(addresses: tuple[str, ...],
-            length: int) -> tuple[tuple[str, ...], ...]:
-    slots = {a: n for n, a in enumerate(addresses)}
-    return tuple(subset.subset(f'sample-{n}', slots, length)
-                 for n in range(_SAMPLES))
+@functools.lru_cache(maxsize=16)
+def _sample(size: int, length: int) -> dict[tuple[int, ...], int]:
+    """Count the amphorae by which places of the published list they have.
+
+    Which addresses are at these places makes no difference, so that a list
+    that changes is sampled again only if its size does.
+    """
+    return collections.Counter(
+        tuple(sorted(sorted(range(size), key=functools.partial(
+            subset.rank, f'sample-{n}'))[:length]))
+        for n in range(_SAMPLES))
 
 
 def has_nothing_to_lose(old: abc.Collection[str], new: abc.Container[str],

@@ -46,6 +46,11 @@ def assign_slots(previous: abc.Mapping[str, int],
     return {a: slots[a] for a in addresses}
 
 
+def rank(key: str, slot: int) -> bytes:
+    """Return by what a key orders slots (rendezvous hashing)."""
+    return hashlib.sha256(f'{key}|{slot}'.encode()).digest()
+
+
 def subset(key: str, slots: abc.Mapping[str, int],
            length: int) -> tuple[str, ...]:
     """Choose the addresses for one amphora by rendezvous hashing.
@@ -58,6 +63,5 @@ def subset(key: str, slots: abc.Mapping[str, int],
     """
     addresses = list(slots)
     if len(addresses) > length:
-        addresses.sort(key=lambda a: hashlib.sha256(
-            f'{key}|{slots[a]}'.encode()).digest())
+        addresses.sort(key=lambda a: rank(key, slots[a]))
     return addr.canonical(addresses[:length])
