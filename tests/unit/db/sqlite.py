@@ -11,6 +11,7 @@ import fixtures
 from oslo_db.sqlalchemy import engines
 import sqlalchemy as sa
 from sqlalchemy.dialects import plugins
+from sqlalchemy import util
 
 from tests.cloud import database
 
@@ -40,6 +41,27 @@ class _TemporaryDatabase(database.SqliteDatabase):
         super()._setUp()
 
 
+class _Statements(util.LRUCache):
+    """What statements were compiled to, for all engines of the process.
+
+    Each test has an engine of its own, which would compile them again. Of
+    their keys the dialect is left out: an object of each engine, but they are
+    all alike.
+    """
+
+    def __getitem__(self, key):
+        return super().__getitem__(key[1:])
+
+    def get(self, key, default=None):
+        return super().get(key[1:], default)
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key[1:], value)
+
+
+_STATEMENTS = _Statements(5000)
+
+
 class _KeptConnections(sa.engine.CreateEnginePlugin):
     """Has an engine keep connections to SQLite, as it does to a server.
 
@@ -55,6 +77,9 @@ class _KeptConnections(sa.engine.CreateEnginePlugin):
 
     def update_url(self, url):
         return url
+
+    def engine_created(self, engine):
+        engine.update_execution_options(compiled_cache=_STATEMENTS)
 
 
 plugins.register(_KeptConnections.NAME, __name__, _KeptConnections.__name__)
