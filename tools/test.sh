@@ -92,8 +92,12 @@ become_tox() {
 run_tox() { (become_tox "$@"); }
 
 rm -f .tox/ci/report.json ".tox/ci-$oldest/report.json"
-# Both need the environment that builds the package: one makes it.
+# Both need the environment that builds the package: one makes it, while the
+# other one has its dependencies installed.
+run_tox "ci-$oldest" --notest --skip-pkg-install >"$reports/set-up.log" 2>&1 &
+beside=$!
 run_tox ci --notest || true
+wait "$beside" || cat "$reports/set-up.log"
 {
     renice -n 5 "$BASHPID" >/dev/null
     become_tox "ci-$oldest" -- "$cloud_tests"
