@@ -5,6 +5,7 @@
 import unittest
 
 import hypothesis
+from hypothesis.internal.conjecture import providers
 from oslo_config import cfg
 from oslotest import base
 
@@ -15,6 +16,11 @@ hypothesis.settings.register_profile(
     'unit', max_examples=100, deadline=None, derandomize=True,
     suppress_health_check=list(hypothesis.HealthCheck))
 hypothesis.settings.load_profile('unit')
+# It also draws from the constants of all modules of the package that are
+# imported: a test that is run alone would have other examples, and each
+# process that runs tests reads all of them first.
+if hasattr(providers, '_get_local_constants'):
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 def need_program(name):
