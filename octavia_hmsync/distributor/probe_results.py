@@ -10,6 +10,7 @@ old, gets everything.
 import collections
 from collections import abc
 import dataclasses
+import math
 import threading
 import time
 import uuid
@@ -85,6 +86,7 @@ class Results:
         # The sequence up to which results were forgotten.
         self._floor = 0
         self._is_ending: abc.Callable[[], bool] = lambda: False
+        self._asked_at = -math.inf
 
     def end_when(self, is_ending: abc.Callable[[], bool]) -> None:
         """Stop all waiting once a function returns True."""
@@ -145,7 +147,8 @@ class Results:
         :param after: the sequence of the client's last answer.
         :param timeout: seconds to wait at most.
         """
-        deadline = time.monotonic() + timeout
+        self._asked_at = time.monotonic()
+        deadline = self._asked_at + timeout
         with self._changed:
             is_whole = run != self.run or not (
                 self._floor <= after <= self._sequence)
@@ -159,6 +162,10 @@ class Results:
                 is_whole = after < self._floor
             return News(self.run, self._sequence, is_whole, tuple(
                 self._list_all() if is_whole else self._list_after(after)))
+
+    def get_silence(self) -> float:
+        """Return the seconds since a controller asked; inf if none has."""
+        return time.monotonic() - self._asked_at
 
     def _wait(self, after: int, deadline: float) -> None:
         while self._sequence == after and not self._is_ending():

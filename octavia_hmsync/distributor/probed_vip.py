@@ -7,6 +7,8 @@ MAC address, and waits for answers. A member without an answer in time counts
 as silent only after Open vSwitch has reported that it sent all of them and has
 delivered what came, because Open vSwitch may be what is slow.
 
+The distributor that has the VIP announces it now and then, as keepalived does.
+
 At the peers port of members haproxy itself must answer, see peer_calls.py.
 
 A member that claims an address of the VIP counts as one without an answer,
@@ -20,6 +22,7 @@ import secrets
 
 from oslo_log import log as logging
 
+from octavia_hmsync.distributor import announcement
 from octavia_hmsync.distributor import backend as backend_
 from octavia_hmsync.distributor import claims as claims_
 from octavia_hmsync.distributor import document as doc
@@ -45,6 +48,12 @@ _REDIAL = 1
 _FORGET = 10
 # Seconds for which a distributor repeats its announcement of a VIP.
 _SAID_AGAIN = 41
+# Seconds between two announcements of a VIP after that: it corrects neighbours
+# and a distributor that have missed all of the others.
+_REFRESH = 30
+# Seconds since a controller last asked within which a VIP is announced. After
+# that another distributor may have it. That one ignores this for _SAID_AGAIN.
+_ASKED_WITHIN = 30
 # Seconds until problems of a VIP's members are logged again.
 _SILENCE = 600
 
@@ -105,6 +114,8 @@ class ProbedVip:
         self._leave = leave
         self._has_left = False
         self._said = -math.inf
+        # VIPs take turns.
+        self._refresh_due = now + secrets.randbelow(_REFRESH)
         # When a controller last said something; since when this distributor
         # answers for the VIP; since when each member has its state.
         self._told_at = self._active_since = now
@@ -254,11 +265,25 @@ class ProbedVip:
             for member in self._members.values()
             if is_full or self._verdicts[member.id].is_in_doubt}, now)
         self.line.send([
+            *self._refresh(now),
             *(frame for one in self._round.tries.values()
               for frame in one.make_frames()),
             *(frame for member_id in self._members
               if is_full and member_id in self._peers
               for frame in self._calls.call(member_id, now, self._make_syn))])
+
+    def _refresh(self, now: float) -> list[bytes]:
+        """Return frames that announce the VIP, if that is due."""
+        assert self._document
+        if now < self._refresh_due or now - self._active_since <= _SAID_AGAIN:
+            return []
+        self._refresh_due = now + _REFRESH
+        if (not self._document.active or self._has_left or
+                self._results.get_silence() > _ASKED_WITHIN):
+            return []
+        return [frame for address in self._document.addresses
+                for frame in announcement.make_frames(
+                    address, self._document.port.mac)]
 
     def _make_syn(self, member_id: str) -> probe_frames.Segment:
         assert self._document and self._pair

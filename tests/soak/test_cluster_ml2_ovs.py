@@ -15,6 +15,8 @@ from tests.soak import test_cluster_dead
 
 _NONE = '00:00:00:00:00:00'
 _ARP, _REPLY = 0x806, 2
+# Seconds: more than a distributor announces a VIP that it has got.
+MISSED = 50
 
 
 class NodeCase(test_cluster_dead.WorldCase):
@@ -93,6 +95,19 @@ class TestSplitBrain(NodeCase):
         self.wait_until_alone(new)
         self.assertFalse(self.has_left(stale))
         self.end()
+        self.lose_networks(new, stale)
+
+    def lose_networks(self, stale, new):
+        """It hears nothing of all that the new one says at first."""
+        with contextlib.ExitStack() as cut:
+            self.begin('the node that answers loses all of its networks')
+            cut.enter_context(self.cloud.without_management(stale.host))
+            with self.cloud.networking.chassis[stale.host].without_network():
+                self.wait_until_moved(new)
+                time.sleep(MISSED)
+            self.wait_until_alone(new)
+            self.assertTrue(self.has_left(stale))
+            self.end(is_felt=True)
 
     def has_left(self, distributor):
         summary, = distributor.ask('list_vips')

@@ -8,11 +8,11 @@ import logging
 import threading
 import time
 
+from octavia_hmsync.distributor import announcement
 from octavia_hmsync.distributor.ovs import announcer
 from octavia_hmsync.distributor.ovs import bridges
 from octavia_hmsync.distributor.ovs import conf as ovs_conf
 from octavia_hmsync.distributor.ovs import counters
-from octavia_hmsync.distributor.ovs import frames
 from octavia_hmsync.distributor.ovs import interfaces
 from octavia_hmsync.distributor.ovs import keeping
 from octavia_hmsync.distributor.ovs import ofctl
@@ -189,7 +189,7 @@ class OpenVSwitch:
             with self._dial(applied) as line:
                 line.send([
                     frame for address in document.addresses
-                    for frame in frames.make_announcements(
+                    for frame in announcement.make_frames(
                         address, document.port.mac)], _SENT)
                 # Who hangs up sooner is not listened to.
                 line.wait_for(_SENT, self._options.openvswitch_timeout)

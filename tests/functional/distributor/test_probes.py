@@ -13,9 +13,9 @@ import time
 import fixtures
 from oslotest import base
 
+from octavia_hmsync.distributor import announcement
 from octavia_hmsync.distributor import claims
 from octavia_hmsync.distributor import document as doc
-from octavia_hmsync.distributor.ovs import frames
 from octavia_hmsync.distributor import probe_frames
 from octavia_hmsync.distributor import probe_results as results_
 from octavia_hmsync.distributor import probe_rules
@@ -395,7 +395,7 @@ class TestLooks(base.BaseTestCase):
         tap = self.useFixture(raw.Tap(other))
 
         def is_quiet():
-            for frame in frames.make_announcements(fabric.VIP, other.mac):
+            for frame in announcement.make_frames(fabric.VIP, other.mac):
                 tap.send(frame)
             return self.follow()
 
@@ -590,7 +590,7 @@ class TestLooks(base.BaseTestCase):
             # What another address claims, too, is what the client asks for.
             waiting.wait_for(
                 lambda address=address: [
-                    tap.send(frame) for frame in frames.make_announcements(
+                    tap.send(frame) for frame in announcement.make_frames(
                         address, liar.mac)] and
                 client.get_neighbour(address) == liar.mac,
                 f'{address} of the liar')
@@ -613,7 +613,7 @@ class TestLooks(base.BaseTestCase):
         """Of many the process is given one in a while; all are counted."""
         self.wait_for(m0=UP, m1=UP, m2=UP)
         tap = self.useFixture(raw.Tap(self.members[1]))
-        frame, _ = frames.make_announcements(fabric.VIP, self.members[1].mac)
+        frame, _ = announcement.make_frames(fabric.VIP, self.members[1].mac)
         heard = []
         read = claims.read_claim
         self.useFixture(fixtures.MonkeyPatch(

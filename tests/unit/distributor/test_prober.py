@@ -8,8 +8,8 @@ import fixtures
 from hypothesis import given
 from hypothesis import strategies as st
 
+from octavia_hmsync.distributor import announcement
 from octavia_hmsync.distributor import claims
-from octavia_hmsync.distributor.ovs import frames
 from octavia_hmsync.distributor import probe_frames
 from octavia_hmsync.distributor import probe_results as results_
 from octavia_hmsync.distributor import probe_rules
@@ -55,6 +55,8 @@ class Network:
         self.lost = 0
         self.synced = []
         self.resets = []
+        # What is announced.
+        self.claims = []
 
     def serve(self):
         """Have haproxy read what came, where it does."""
@@ -95,7 +97,9 @@ class Line:
         self._check()
         for frame in frames:
             segment = probe_frames.parse(frame)
-            if segment.target_port == PEER_PORT:
+            if segment is None:
+                self.network.claims.append(claims.read_claim(frame))
+            elif segment.target_port == PEER_PORT:
                 self._answer_call(segment)
             elif segment.flags == probe_frames.RST:
                 self.network.resets.append(segment)
@@ -401,7 +405,7 @@ class TestProbedVip(ProbedVipTestCase):
     def say(self, mac, address='10.0.0.5'):
         """Have somebody say that an address were its own."""
         self.network.lines[-1].waiting.frames += (
-            frames.make_announcements(address, mac))
+            announcement.make_frames(address, mac))
 
     def test_claims(self):
         """It is contradicted, and counts as one that does not answer."""
@@ -508,6 +512,49 @@ class TestProbedVip(ProbedVipTestCase):
         self.say(partner)
         self.run_for(1)
         self.assertEqual(2, len(self.left))
+
+    def ask(self, seconds):
+        """Let time pass in which controllers ask, as they do."""
+        for _ in range(seconds // 10):
+            self.results.read(None, 0, 0)
+            self.run_for(10)
+
+    def test_announced_again(self):
+        """By the one that has it, while it knows that it does."""
+        self.follow(addresses=['10.0.0.5', 'fd00::5'], partners=[
+            examples.make_mac(99)])
+        self.ask(40)
+        self.assertEqual([], self.network.claims)
+        self.ask(240)
+        mac = self.document.port.mac
+        self.assertEqual({(mac, '10.0.0.5'), (mac, 'fd00::5')},
+                         set(self.network.claims))
+        count = self.network.claims.count((mac, 'fd00::5'))
+        self.assertIn(count, (7, 8, 9))
+        # It has left, until a newer version comes.
+        self.say(examples.make_mac(99))
+        self.run_for(1)
+        self.network.claims.clear()
+        self.ask(100)
+        self.assertEqual([], self.network.claims)
+        self.follow(version=8, active=False)
+        self.ask(100)
+        self.assertEqual([], self.network.claims)
+        self.follow(version=9)
+        self.ask(100)
+        self.assertNotEqual([], self.network.claims)
+
+    def test_not_announced_while_not_asked(self):
+        """Another one may have the VIP by then."""
+        silence = self.useFixture(fixtures.MockPatchObject(
+            self.results, 'get_silence')).mock
+        silence.return_value = 31
+        self.follow()
+        self.run_for(200)
+        self.assertEqual([], self.network.claims)
+        silence.return_value = 29
+        self.run_for(31)
+        self.assertNotEqual([], self.network.claims)
 
     def test_claims_of_others(self):
         """It is said, and harms no member; a partner may."""

@@ -19,7 +19,7 @@ _OVERRIDE = 0x20000000
 _TARGET_LINK_LAYER = 2
 
 
-def make_announcements(address: str, mac: str) -> list[bytes]:
+def make_frames(address: str, mac: str) -> list[bytes]:
     """Return the frames by which the owner of an address announces it."""
     ip, sender = ipaddress.ip_address(address), probe_frames.pack_mac(mac)
     if ip.version == 6:
