@@ -3,13 +3,14 @@
 
 """Draw the dashboard of the documentation, from what really happened.
 
-Runs the story of demo.py, has a Prometheus of its own scrape the services
-meanwhile, runs the queries of each panel of the dashboard against it, and
-draws what comes. Needs root, as the demo does, the Debian package prometheus,
-and matplotlib.
+Runs the stories of demo.py, one for each row of the dashboard, has a
+Prometheus of its own scrape the services meanwhile, runs the queries of each
+panel against it, and draws what comes. Needs root, as the demo does, what its
+stories need, the Debian package prometheus, and matplotlib.
 """
 
 import argparse
+import dataclasses
 import itertools
 import json
 import math
@@ -28,24 +29,38 @@ TOP = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TOP)]
 
 from tests.cloud import cloud as cloud_fixture  # noqa: E402
+from tests.cloud import clusters  # noqa: E402
+from tests.cloud import controllers  # noqa: E402
 from tests.cloud import network  # noqa: E402
+from tests.cloud import octavia  # noqa: E402
 from tests.cloud import process  # noqa: E402
 from tests.cloud import waiting  # noqa: E402
 from tools import demo  # noqa: E402
+from tools import demo_cluster  # noqa: E402
+from tools import demo_image  # noqa: E402
 
 DASHBOARD = TOP / 'etc/grafana/octavia-hmsync.json'
 PICTURE = TOP / 'doc/source/_static/dashboard.svg'
 
+LIST, IMAGES, CLUSTERS = (
+    'The list of health managers', 'Image upgrades', 'Clusters')
+
 PORT = 9180
 KEEPER = 90
+# Of a whole Octavia, whose controllers share a network namespace.
+LOCAL, KEEPER_PORT = '127.0.0.1', 9181
 PROMETHEUS = 91
 # Seconds: how often Prometheus scrapes, and over what a rate is taken.
 SCRAPE_INTERVAL = 1
 RATE_INTERVAL = 10
 COLUMNS = 3
+# Seconds between two readings of the database by a service, and some more.
+READ_INTERVAL = 12
+# Characters of a label: ids are long.
+SHOWN = 12
 
 
-class Prometheus(process.ChildProcess):
+class Prometheus(controllers.InNamespace, process.ChildProcess):
     """A Prometheus that scrapes a cloud.
 
     :param address: where it listens.
@@ -74,13 +89,21 @@ class Prometheus(process.ChildProcess):
             directory, env=process.environment(directory), cwd=directory)
 
     def is_ready(self):
-        return self.running and network.tcp_port_is_open(self._address, 9090)
+        return self.running and self._call(
+            network.tcp_port_is_open, self._address, 9090)
+
+    def _call(self, function, *args):
+        return (self.namespace.call(function, *args) if self.namespace
+                else function(*args))
 
     def query(self, expression, begin, end):
         """Return what a query gives between two times.
 
         :returns: a list of (labels, [(time, value)]).
         """
+        return self._call(self._query, expression, begin, end)
+
+    def _query(self, expression, begin, end):
         arguments = urllib.parse.urlencode({
             'query': expression, 'start': begin, 'end': end,
             'step': SCRAPE_INTERVAL})
@@ -92,18 +115,18 @@ class Prometheus(process.ChildProcess):
                 for series in found['data']['result']]
 
 
-class ScrapedDemo(demo.Demo):
+class ListStory(demo.Demo):
     """The demo, with health managers that serve metrics.
 
-    .kills tells when any were killed.
+    .marks tells when any were killed.
     """
 
     def __init__(self, *args):
         super().__init__(*args)
-        self.kills = []
+        self.marks = []
 
     def _kill(self, health_managers):
-        self.kills.append(time.time())
+        self.marks.append(time.time())
         super()._kill(health_managers)
 
     def _add(self, address, static):
@@ -111,27 +134,64 @@ class ScrapedDemo(demo.Demo):
             'health_manager_metrics_address': f'{address}:{PORT}'}})
 
 
-class Recording:
-    """What the panels show of a story; times are seconds since its begin.
+class ImageStory(demo_image.ImageDemo):
+    """A rollout to a newer image; .marks tells when it was ordered."""
 
-    :param prometheus: a Prometheus that has scraped it.
-    :param begin: when it began.
-    :param kills: when health managers were killed.
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.marks = []
+
+    def run(self):
+        self._make_load_balancers()
+        self.cloud.add_image('newer')
+        time.sleep(2 * demo_image.PAUSE + READ_INTERVAL)
+        self.marks.append(time.time())
+        self._run('image', 'rollout', 'start', '--watch-time', '10', '--wait')
+        time.sleep(2 * READ_INTERVAL)
+
+
+class ClusterStory(demo_cluster.ClusterDemo):
+    """The demo of clusters; .marks tells when each thing happened."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.marks = []
+
+    def _observe(self, name, happen):
+        def happen_and_note():
+            self.marks.append(time.time())
+            return happen()
+
+        super()._observe(name, happen_and_note)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recording:
+    """What the panels of a row show; times are seconds since its begin.
+
+    :ivar row: its title.
+    :ivar length: until it ends.
+    :ivar marks: when what the story is about happened.
+    :ivar panels: (panel, [(legend, [(time, value)])]) of each panel.
     """
 
-    def __init__(self, prometheus, begin, kills):
-        end = time.time()
-        self.length = end - begin
-        self.kills = [at - begin for at in kills]
-        # (panel, [(legend, [(time, value)])]) of each panel.
-        self.panels = [
-            (panel, [(legend, [(at - begin, value) for at, value in points])
-                     for legend, points in ask(prometheus, panel, begin, end)])
-            for panel in get_panels()]
+    row: str
+    length: float
+    marks: list[float]
+    panels: list[tuple]
 
 
-def record(amphorae):
-    """Run the story.
+def take(row, prometheus, begin, marks):
+    """Return the Recording of a story that has just ended."""
+    end = time.time()
+    return Recording(row, end - begin, [at - begin for at in marks], [
+        (panel, [(legend, [(at - begin, value) for at, value in points])
+                 for legend, points in ask(prometheus, panel, begin, end)])
+        for panel in get_panels(row)])
+
+
+def record_list(amphorae):
+    """Run the story of the list.
 
     :param amphorae: how many.
     :returns: a Recording.
@@ -151,10 +211,42 @@ def record(amphorae):
                                            for n in range(1, 8)],
                 'octavia-housekeeping': [keeper]}, cloud.directory))
         prometheus.wait_until_ready()
-        story = ScrapedDemo(cloud, demo.Terminal())
+        story = ListStory(cloud, demo.Terminal())
         story.run()
         print(story.table())
-        return Recording(prometheus, find_begin(prometheus), story.kills)
+        return take(LIST, prometheus, find_begin(prometheus), story.marks)
+
+
+def record_images():
+    """Run the story of images; returns a Recording."""
+    with octavia.Octavia(workers=1, options=make_options()) as cloud:
+        return record_whole(IMAGES, cloud, ImageStory)
+
+
+def record_clusters():
+    """Run the story of clusters; returns a Recording."""
+    with clusters.ClusterOctavia(workers=1, options=make_options(
+            demo_cluster.DRAINING)) as cloud:
+        return record_whole(CLUSTERS, cloud, ClusterStory)
+
+
+def make_options(others=None):
+    return {**(others or {}), 'hmsync': {
+        'health_manager_metrics_address': f'{LOCAL}:{PORT}',
+        'house_keeping_metrics_address': f'{LOCAL}:{KEEPER_PORT}'}}
+
+
+def record_whole(row, cloud, kind):
+    cloud.wait_until_ready()
+    prometheus = Prometheus(LOCAL, {
+        'octavia-health-manager': [f'{LOCAL}:{PORT}'],
+        'octavia-housekeeping': [f'{LOCAL}:{KEEPER_PORT}']}, cloud.directory)
+    cloud.useFixture(prometheus.enter(cloud.namespace))
+    prometheus.wait_until_ready()
+    begin = time.time()
+    story = kind(cloud, demo.Terminal())
+    story.run()
+    return take(row, prometheus, begin, story.marks)
 
 
 def find_begin(prometheus):
@@ -167,13 +259,11 @@ def find_begin(prometheus):
     return found[0][1][0][0] - 5
 
 
-def get_panels():
-    """Return those that show something of the demo's story.
-
-    That is of the list: the first row, to the next one.
-    """
+def get_panels(row):
+    """Return the panels of a row: those up to the next one."""
     panels = iter(json.loads(DASHBOARD.read_text())['panels'])
-    next(panel for panel in panels if panel['type'] == 'row')
+    next(panel for panel in panels
+         if (panel['type'], panel['title']) == ('row', row))
     return list(itertools.takewhile(
         lambda panel: panel['type'] != 'row', panels))
 
@@ -185,33 +275,42 @@ def ask(prometheus, panel, begin, end):
             '$__rate_interval', f'{RATE_INTERVAL}s')
         for labels, points in prometheus.query(expression, begin, end):
             yield re.sub(r'{{(\w+)}}', lambda match, labels=labels:
-                         labels[match.group(1)],
+                         labels[match.group(1)][:SHOWN],
                          target['legendFormat']), points
 
 
-def draw(recording, path):
-    """Draw all panels.
+def draw(recordings, path):
+    """Draw all panels, in the rows of the dashboard.
 
-    :param recording: a Recording.
     :param path: the file to write.
     """
     matplotlib.rcParams.update({
         'svg.fonttype': 'none', 'svg.hashsalt': 'octavia-hmsync',
         'font.size': 8, 'axes.spines.top': False,
         'axes.spines.right': False})
-    rows = math.ceil(len(recording.panels) / COLUMNS)
-    figure, cells = pyplot.subplots(rows, COLUMNS, figsize=(12, 2.3 * rows),
-                                    layout='constrained')
+    heights = [math.ceil(len(recording.panels) / COLUMNS)
+               for recording in recordings]
+    figure = pyplot.figure(figsize=(12, 2.4 * sum(heights)),
+                           layout='constrained')
+    parts = figure.subfigures(len(recordings), 1, height_ratios=heights)
+    for part, rows, recording in zip(parts, heights, recordings):
+        draw_row(part, rows, recording)
+    figure.savefig(path, metadata={'Date': None})
+
+
+def draw_row(part, rows, recording):
+    part.suptitle(recording.row, x=0.01, ha='left', fontsize=11,
+                  fontweight='bold')
+    cells = part.subplots(rows, COLUMNS)
     for cell, item in itertools.zip_longest(cells.flat, recording.panels):
         if item is None:
             cell.set_axis_off()
             continue
         draw_panel(cell, *item)
         cell.set_xlim(0, recording.length)
-        for at in recording.kills:
+        for at in recording.marks:
             cell.axvline(at, color='grey', linestyle=':', linewidth=1)
-    figure.supxlabel('seconds', fontsize=8)
-    figure.savefig(path, metadata={'Date': None})
+    part.supxlabel('seconds', fontsize=8)
 
 
 def draw_panel(cell, panel, lines):
@@ -257,9 +356,10 @@ def main():
     arguments = parser.parse_args()
     if os.geteuid():
         sys.exit('This needs root, as the demo does.')
-    shown = record(arguments.amphorae)
+    recordings = [record_list(arguments.amphorae), record_images(),
+                  record_clusters()]
     arguments.output.parent.mkdir(exist_ok=True)
-    draw(shown, arguments.output)
+    draw(recordings, arguments.output)
 
 
 if __name__ == '__main__':
