@@ -5,7 +5,7 @@ _octavia_hmsync()
   _get_comp_words_by_ref -n : cur prev words
 
   # Command data:
-  cmds='amphora cluster complete db distributor generation health help host image network order resize sync upgrade'
+  cmds='amphora cluster complete db distributor generation health help host image network order resize sync upgrade zone'
   cmds_amphora='list show'
   cmds_amphora_list='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --long --limit --marker --loadbalancer --role --status --result --not-adopted --health-manager'
   cmds_amphora_show='-h --help -f --format -c --column --noindent --variable --prefix --max-width --fit-width --print-empty'
@@ -77,7 +77,7 @@ _octavia_hmsync()
   cmds_image_rollout_pause='-h --help --dry-run --reason --wait --timeout'
   cmds_image_rollout_resume='-h --help --dry-run --reason --wait --timeout'
   cmds_image_rollout_show='-h --help -f --format -c --column --noindent --variable --prefix --max-width --fit-width --print-empty'
-  cmds_image_rollout_start='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --mode --canaries --parallel --parallel-per-az --rate-per-hour --max-failures --watch-time --windows --wait --interval --timeout --long --limit --marker --dry-run --reason --from-host --from-zone --from-network --flavor --certificate-ends-within --project --tag --loadbalancer'
+  cmds_image_rollout_start='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --mode --canaries --parallel --parallel-per-az --rate-per-hour --max-failures --watch-time --windows --wait --interval --timeout --long --limit --marker --dry-run --reason --from-host --from-zone --balance --from-network --flavor --certificate-ends-within --project --tag --loadbalancer'
   cmds_image_rollout_undo='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --mode --canaries --parallel --parallel-per-az --rate-per-hour --max-failures --watch-time --windows --wait --interval --timeout --long --limit --marker --dry-run --reason'
   cmds_image_rollout_watch='-h --help --interval --timeout'
   cmds_network='delete ensure port show'
@@ -103,6 +103,10 @@ _octavia_hmsync()
   cmds_sync_watch='-h --help --interval --timeout --follow'
   cmds_upgrade='check'
   cmds_upgrade_check='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --timeout'
+  cmds_zone='drain list release'
+  cmds_zone_drain='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --mode --canaries --parallel --parallel-per-az --rate-per-hour --max-failures --watch-time --windows --wait --interval --timeout --long --limit --marker --dry-run --reason --until --project --tag --loadbalancer'
+  cmds_zone_list='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --long --limit --marker'
+  cmds_zone_release='-h --help --dry-run --reason'
 
   dash=-
   underscore=_

@@ -6,6 +6,7 @@ The manager of the cluster builds the new member before the old one leaves.
 Here nothing is locked, built or deleted. So both modes do the same.
 """
 
+import dataclasses
 import time
 
 from oslo_log import log as logging
@@ -89,9 +90,11 @@ class Ordered(attempt.Attempt):
     def _find_old(self, load_balancer):
         _cluster, members = self._read()
         staying = {member.amphora_id for member in members
-                   if not is_going(member)} - self._made
-        return [amphora for amphora in super()._find_old(load_balancer)
-                if amphora.id in staying]
+                   if not is_going(member)}
+        return [amphora for amphora in super()._find_old(dataclasses.replace(
+            load_balancer, amphorae=tuple(
+                each for each in load_balancer.amphorae
+                if each.id in staying))) if amphora.id not in self._made]
 
     def _choose(self, old):
         """Return the id of the next one: standby members first, by slot."""

@@ -204,6 +204,8 @@ AMPHORAE_OF_TOPOLOGY = {constants.TOPOLOGY_SINGLE: 1,
 AMPHORA_PROVIDERS = ('amphora', constants.OCTAVIA)
 # The plugin's provider, whose load balancers also have Octavia's amphorae.
 CLUSTER_PROVIDER = 'amphora_cluster'
+# The key of a cluster's zones in an availability zone profile.
+CLUSTER_COMPUTE_ZONES = 'cluster_compute_zones'
 ACTIVE = constants.ACTIVE
 ERROR = constants.ERROR
 PENDING_CREATE = constants.PENDING_CREATE

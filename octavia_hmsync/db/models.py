@@ -281,6 +281,21 @@ class HostHold(Base):
     ends_at = sa.Column(types.Timestamp, nullable=False)
 
 
+class ZoneDrain(Base):
+    """A compute zone that amphorae leave; once it has ended, a balance is due.
+
+    A balance evens out clusters over their zones.
+    """
+
+    __tablename__ = 'hmsync_zone_drain'
+    __table_args__ = ({'mysql_engine': 'InnoDB'},)
+
+    zone = sa.Column(sa.String(255), primary_key=True)
+    ends_at = sa.Column(types.Timestamp, nullable=False)
+    # Whether health managers of this zone leave the list meanwhile.
+    with_health_managers = sa.Column(sa.Boolean, nullable=False)
+
+
 class Network(Base):
     """An amphora management network that the plugin manages, by its name."""
 

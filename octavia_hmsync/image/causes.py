@@ -9,11 +9,13 @@ be no better than the old one.
 
 from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Mapping
 import dataclasses
 import datetime
 import enum
 import json
 
+from octavia_hmsync import compat
 from octavia_hmsync import compute
 from octavia_hmsync.image import outdated
 
@@ -39,6 +41,9 @@ class Kind(enum.StrEnum):
     CERTIFICATE = 'CERTIFICATE'
     """A certificate that ends before a time, in ISO format, UTC."""
 
+    BALANCE = 'BALANCE'
+    """A compute zone with more members of their cluster than others."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Cause:
@@ -58,15 +63,89 @@ class Cause:
                 '[controller_worker] amp_flavor_id'),
             Kind.NETWORK: f'network {self.value}',
             Kind.CERTIFICATE: f'a certificate that ends before {self.value}',
+            Kind.BALANCE: 'a compute zone with more members than others',
         }[self.kind]
+
+
+class Stays(enum.StrEnum):
+    """Why a load balancer is not moved out of a compute zone."""
+
+    ONLY_IN_ZONE = 'ONLY_IN_ZONE'
+    """Octavia builds its amphorae there: see its availability zone."""
+
+    ZONE_ENABLED = 'ZONE_ENABLED'
+    """Nova chooses the zone, and hosts there take new instances."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Zones:
+    """In which compute zones amphorae are built.
+
+    :param profiles: data of the profile by availability zone of Octavia.
+    :param default: the zone of all others; None if Nova chooses it.
+    :param drained: zones that an operator drains.
+    :param enabled: zones with hosts that take new instances, as far as known.
+    """
+
+    profiles: Mapping[str, dict] = dataclasses.field(default_factory=dict)
+    default: str | None = None
+    drained: Collection[str] = frozenset()
+    enabled: Collection[str] = frozenset()
+
+    def get_choices(self, load_balancer: outdated.LoadBalancer) -> list[str]:
+        """Return the zones where it may be built; empty if Nova chooses."""
+        profile = self.profiles.get(load_balancer.availability_zone or '', {})
+        spread = self.get_spread(load_balancer)
+        zone = profile.get(compat.COMPUTE_ZONE, self.default)
+        # A zone may name a host after a colon.
+        return spread or ([zone.partition(':')[0]] if zone else [])
+
+    def get_spread(self, load_balancer: outdated.LoadBalancer) -> list[str]:
+        """Return the zones over which the members of a cluster are spread."""
+        if not outdated.has_cluster(load_balancer):
+            return []
+        profile = self.profiles.get(load_balancer.availability_zone or '', {})
+        return profile.get(compat.CLUSTER_COMPUTE_ZONES) or []
+
+    def why_stays(self, load_balancer: outdated.LoadBalancer,
+                  zone: str) -> Stays | None:
+        """Tell why its amphorae cannot leave a zone, None if they can."""
+        choices = self.get_choices(load_balancer)
+        if not choices:
+            return Stays.ZONE_ENABLED if zone in self.enabled else None
+        return (None if set(choices) - {zone, *self.drained}
+                else Stays.ONLY_IN_ZONE)
+
+    def find_surplus(self, load_balancer: outdated.LoadBalancer
+                     ) -> list[outdated.Amphora]:
+        """Return the fewest members that even out the zones if they move."""
+        there: dict[str, list[outdated.Amphora]] = {
+            zone: [] for zone in self.get_spread(load_balancer)
+            if zone not in self.drained}
+        for amphora in outdated.get_allocated(load_balancer):
+            if amphora.zone in there:
+                there[amphora.zone].append(amphora)
+        counts = {zone: len(found) for zone, found in there.items()}
+        surplus = []
+        while counts:
+            most = max(counts, key=counts.__getitem__)
+            least = min(counts, key=counts.__getitem__)
+            # With a difference of 1 members would move for ever.
+            if counts[most] - counts[least] < 2:
+                break
+            surplus.append(there[most].pop())
+            counts[most] -= 1
+            counts[least] += 1
+        return surplus
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """A place, as other services know it: instances, and Nova's flavor."""
+    """A place, as other services know it: instances, Nova's flavor, zones."""
 
     compute_ids: Collection[str] = frozenset()
     compute_flavor: str | None = None
+    zones: Zones = Zones()
 
 
 def find(cause: Cause, load_balancer: outdated.LoadBalancer,
@@ -77,6 +156,8 @@ def find(cause: Cause, load_balancer: outdated.LoadBalancer,
     """
     if cause.kind is Kind.IMAGE:
         return outdated.get_outdated(load_balancer, image_id)
+    if cause.kind is Kind.BALANCE:
+        return place.zones.find_surplus(load_balancer)
     if cause.kind is Kind.FLAVOR and load_balancer.flavor_id != cause.value:
         return []
     return [amphora for amphora in outdated.get_allocated(load_balancer)
@@ -155,6 +236,21 @@ def why_not_drained(hosts: Iterable[compute.Host], name: str) -> str | None:
         return (f'No other compute host is up and enabled, so that amphorae '
                 f'of host {name} have no place to go to: enable one, or add '
                 f'one.')
+    return None
+
+
+def why_zone_not_drained(hosts: Iterable[compute.Host],
+                         name: str) -> str | None:
+    """Return why a compute zone cannot be drained, None if it can."""
+    hosts = list(hosts)
+    if not any(host.zone == name for host in hosts):
+        return (f'There is no compute zone {name}: see "octavia-hmsync zone '
+                f'list".')
+    if not any(host.zone != name and host.is_enabled and host.is_up
+               for host in hosts):
+        return (f'No compute host of another zone is up and enabled, so that '
+                f'amphorae of zone {name} have no place to go to: enable '
+                f'one, or add one.')
     return None
 
 

@@ -2,7 +2,9 @@
 
 """Which amphorae a replacement or a rollout is for, by what services tell."""
 
+import dataclasses
 import functools
+import json
 
 from octavia_hmsync import cloud
 from octavia_hmsync import compat
@@ -11,6 +13,7 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.image import causes
 from octavia_hmsync.image.db import inventory as inventory_repo
 from octavia_hmsync.image import target
+from octavia_hmsync.sync.db import zone_drain as drain_repo
 
 
 def get_cause(order):
@@ -43,6 +46,24 @@ class Selection:
         """
         return causes.find(self.cause, load_balancer, image_id, self._place)
 
+    def why_stays(self, load_balancer):
+        """Return the causes.Stays of what cannot leave, None if it can."""
+        if self.cause.kind is not causes.Kind.ZONE:
+            return None
+        return self._zones_and_hosts.why_stays(load_balancer,
+                                               self.cause.value)
+
+    @functools.cached_property
+    def _zones_and_hosts(self):
+        try:
+            hosts = compute.connect(self._conf).list_hosts()
+        except exceptions.CloudRefused:
+            # A new amphora that comes back is not taken.
+            hosts = ()
+        return dataclasses.replace(
+            read_zones(self._conf, self._engine),
+            enabled={host.zone for host in hosts if host.is_enabled})
+
     @functools.cached_property
     def _tagged(self):
         return (set() if self._only.tag is None else
@@ -62,6 +83,9 @@ class Selection:
                     return causes.Place(self._read_network())
                 case causes.Kind.FLAVOR:
                     return causes.Place(compute_flavor=self._read_flavor())
+                case causes.Kind.BALANCE:
+                    return causes.Place(zones=read_zones(self._conf,
+                                                         self._engine))
                 case _:
                     return causes.Place()
         except exceptions.CloudRefused as e:
@@ -84,6 +108,24 @@ class Selection:
                                    default)
             for row in inventory_repo.get_flavors(self._engine)
             if row.id == self.cause.value), None)
+
+
+def read_zones(conf, engine):
+    """Return the causes.Zones, without what Nova knows of hosts."""
+    return causes.Zones(
+        {row.name: _parse(row.availability_zone_data)
+         for row in inventory_repo.get_zones(engine)},
+        conf.nova.availability_zone or None,
+        frozenset(drain_repo.get_all(engine)))
+
+
+def _parse(text):
+    """Return the data of a profile; none if it cannot be read."""
+    try:
+        data = json.loads(text)
+    except (TypeError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
 
 
 def why_not(conf, cause):

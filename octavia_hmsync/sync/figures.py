@@ -16,6 +16,7 @@ from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.db import pause as pause_repo
 from octavia_hmsync.sync.db import progress as progress_repo
 from octavia_hmsync.sync.db import uploader as uploader_repo
+from octavia_hmsync.sync.db import zone_drain as drain_repo
 from octavia_hmsync.sync import heartbeat_key
 from octavia_hmsync.sync.rules import adoption
 from octavia_hmsync.sync.rules import member as mem
@@ -128,7 +129,10 @@ class Fleet:
                 int(pause_repo.get(self._engine) is not None)),
             reading.gauge(
                 'held_hosts', 'Compute hosts that an operator holds, so that '
-                'failovers wait.', len(host_hold_repo.get_all(self._engine)))]
+                'failovers wait.', len(host_hold_repo.get_all(self._engine))),
+            reading.gauge(
+                'drained_zones', 'Compute zones that an operator drains.',
+                len(drain_repo.get_all(self._engine)))]
 
     def _amphorae(self, newest, members):
         counts = amphora_repo.count(self._engine,

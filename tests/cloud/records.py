@@ -12,7 +12,8 @@ TABLES = ('additional_vip', 'amphora', 'amphora_health',
           'flavor_profile', 'health_monitor', 'listener',
           'listener_cidr', 'listener_statistics', 'load_balancer', 'member',
           'pool', 'sni', 'tags', 'vip', 'vip_security_group', 'vrrp_group')
-ROLES = {'SINGLE': ('STANDALONE',), 'ACTIVE_STANDBY': ('MASTER', 'BACKUP')}
+ROLES = {'SINGLE': ('STANDALONE',), 'ACTIVE_STANDBY': ('MASTER', 'BACKUP'),
+         'ACTIVE_ACTIVE': ('IN_CLUSTER',) * 3}
 
 
 def new_id():

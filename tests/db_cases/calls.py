@@ -43,6 +43,7 @@ from octavia_hmsync.sync.db import previous_list as previous_repo
 from octavia_hmsync.sync.db import progress as progress_repo
 from octavia_hmsync.sync.db import uploader as uploader_repo
 from octavia_hmsync.sync.db import zone as zone_repo
+from octavia_hmsync.sync.db import zone_drain as drain_repo
 from octavia_hmsync.sync.rules import adoption
 from octavia_hmsync.sync.rules import member
 from octavia_hmsync.sync.rules import timing
@@ -987,6 +988,41 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
     def end_host_hold(self):
         self.begin_host_hold_again()
         return 'host1',
+
+    # Drains of zones
+
+    @_call(drain_repo.get_all)
+    def get_zone_drains(self):
+        self.begin_zone_drain_again()
+        return ()
+
+    @_call(drain_repo.get_ended)
+    def get_ended_zone_drains(self):
+        self.begin_zone_drain_again()
+        drain_repo.end(self.engine, 'az1')
+        return ()
+
+    @_call(drain_repo.begin)
+    def begin_zone_drain(self):
+        return ('az1', timeutils.utcnow() + datetime.timedelta(seconds=LONG),
+                True)
+
+    @_call(drain_repo.begin)
+    def begin_zone_drain_again(self):
+        arguments = self.begin_zone_drain()
+        drain_repo.begin(self.engine, *arguments)
+        return arguments
+
+    @_call(drain_repo.end)
+    def end_zone_drain(self):
+        self.begin_zone_drain_again()
+        return 'az1',
+
+    @_call(drain_repo.forget)
+    def forget_zone_drain(self):
+        self.begin_zone_drain_again()
+        drain_repo.end(self.engine, 'az1')
+        return {'az1'},
 
     # Progress
 

@@ -27,6 +27,7 @@ from octavia_hmsync.compat import cluster_build
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 from octavia_hmsync import periodic
+from octavia_hmsync.sync.db import zone_drain as drain_repo
 from octavia_hmsync import watched_flow
 
 LOG = logging.getLogger(__name__)
@@ -115,10 +116,11 @@ def build(work, member_id):
         _build_in(None, work, member_id, load_balancer)
         return
     for left in reversed(range(_TRIES)):
+        drained = drain_repo.get_all(work.engine)
         zone = member_repo.choose_zone(
             work.engine, work.cluster_id, member_id,
             lambda members: places.choose(zones, members,
-                                          places.FAILURES.get()))
+                                          places.FAILURES.get(), drained))
         if zone is None:
             raise exceptions.Lost
         try:

@@ -16,11 +16,12 @@ import jsonschema
 from oslo_log import log as logging
 
 from octavia_hmsync.cluster.rules import flavor as flavors
+from octavia_hmsync import compat
 
 LOG = logging.getLogger(__name__)
 
 # The key in an availability zone profile.
-KEY = 'cluster_compute_zones'
+KEY = compat.CLUSTER_COMPUTE_ZONES
 COMPUTE_ZONE = 'compute_zone'
 DESCRIPTION = ('Compute availability zones over which the amphorae of a '
                'cluster are spread, instead of compute_zone.')
@@ -53,16 +54,19 @@ def check(metadata: dict) -> list[str]:
 
 
 def choose(zones: abc.Sequence[str], members: abc.Iterable[typing.Any],
-           failed: abc.Container[str] = ()) -> str:
+           failed: abc.Container[str] = (),
+           drained: abc.Container[str] = ()) -> str:
     """Choose the zone for one more member.
 
     It is the zone with the fewest healthy members. Zones whose members are
     all unwell come after the others, because the zone may be lost; zones
-    where a build failed lately come last.
+    where a build failed lately come last, but for those that an operator
+    drains.
 
     :param zones: at least one.
     :param members: the others of the cluster, with zone, state and health.
     :param failed: zones where a build failed lately.
+    :param drained: zones that an operator drains.
     """
     well = dict.fromkeys(zones, 0)
     unwell = dict.fromkeys(zones, 0)
@@ -72,7 +76,8 @@ def choose(zones: abc.Sequence[str], members: abc.Iterable[typing.Any],
                          member.health in ('DEAD', 'SUSPECT'))
             (unwell if is_unwell else well)[member.zone] += 1
     return min(zones, key=lambda zone: (
-        zone in failed, bool(unwell[zone] and not well[zone]), well[zone]))
+        zone in drained, zone in failed,
+        bool(unwell[zone] and not well[zone]), well[zone]))
 
 
 class Failures:

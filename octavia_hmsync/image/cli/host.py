@@ -2,9 +2,7 @@
 
 """octavia-hmsync host list, host drain, host hold, host release."""
 
-import argparse
 import collections
-import datetime
 
 from cliff import command
 
@@ -14,6 +12,7 @@ from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.cli import rollout_start
 from octavia_hmsync.image.cli import selection
+from octavia_hmsync.image.cli import until
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import host_hold as hold_repo
 from octavia_hmsync.sync.rules import host_hold
@@ -100,16 +99,6 @@ class DrainHost(rollout_start.Starter):
         return causes.Cause(causes.Kind.HOST, parsed_args.host)
 
 
-def _time(text):
-    try:
-        time = datetime.datetime.fromisoformat(text)
-    except ValueError as e:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is not a time such as 2026-11-29T15:30') from e
-    return time if time.tzinfo is None else time.astimezone(
-        datetime.timezone.utc).replace(tzinfo=None)
-
-
 class HoldHost(base.Change, command.Command):
     """Have failovers wait while a compute host is rebooted.
 
@@ -126,10 +115,7 @@ class HoldHost(base.Change, command.Command):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            '--until', type=_time, required=True, metavar='<time>',
-            help='the end, UTC, such as 2026-11-29T15:30; in '
-                 f'{host_hold.LONGEST // 3600} hours at the latest')
+        until.add_argument(parser, host_hold.LONGEST)
         return parser
 
     def take_action(self, parsed_args):
@@ -144,12 +130,7 @@ class HoldHost(base.Change, command.Command):
                 'that could hold a host: give it another value, and restart '
                 'the health managers.')
         host = parsed_args.host
-        seconds = hold_repo.get_seconds(engine, parsed_args.until)
-        if not 0 < seconds <= host_hold.LONGEST:
-            raise exceptions.NotPossible(
-                f'A hold ends within {host_hold.LONGEST // 3600} hours, and '
-                f'{base.format_time(parsed_args.until)} UTC is '
-                f'{"later" if seconds > 0 else "over"}: give another --until.')
+        until.check(engine, parsed_args.until, host_hold.LONGEST, 'A hold')
         source = compute.connect(conf)
         problem = causes.why_unknown(source.list_hosts(), host)
         if problem:

@@ -30,13 +30,15 @@ _LONG_COLUMNS = ('canary', 'topology', 'flavor_id', 'availability_zone',
 _STARTED = ('id', 'state', 'mode', 'loadbalancers', 'canaries', 'waves',
             'excluded', 'blocked')
 # Settings that are options both of the command and of [hmsync_image].
-SETTINGS = (*rollout_commands.NUMBERS, 'windows')
+SETTINGS = rollout_repo.FROM_OPTIONS
 
 
 class Starter(base.DatabaseMixin, base.Lister):
     """For commands that start a rollout."""
 
     COLUMNS = _COLUMNS
+    # Whether it is no failure if no load balancer is left to begin with.
+    MAY_BE_NOTHING = False
     # Reports errors in the combination of arguments like argparse.
     parser: typing.Any
 
@@ -69,12 +71,13 @@ class Starter(base.DatabaseMixin, base.Lister):
     def take_action(self, parsed_args):
         """Start a rollout with the settings and the cause of options."""
         conf, engine = self.open_database(with_octavia=True)
+        return self._act(conf, engine, parsed_args)
+
+    def _act(self, conf, engine, parsed_args):
         opts = conf[image_conf.GROUP]
         cause = self._read_cause(conf, engine, parsed_args)
-        settings = get_settings(parsed_args, rollout_repo.Settings(
-            mode=rollout_repo.REPLACE,
-            **{name: opts[f'rollout_{name}'] for name in SETTINGS},
-            cause=str(cause.kind), cause_value=cause.value,
+        settings = get_settings(parsed_args, rollout_repo.from_options(
+            opts, cause=str(cause.kind), cause_value=cause.value,
             only=selection.read_only(conf, engine, parsed_args)))
         check_that_none_is_active(engine)
         _check_place(conf, cause)
@@ -84,6 +87,9 @@ class Starter(base.DatabaseMixin, base.Lister):
     def _read_cause(self, conf, engine, parsed_args):
         """Return the Cause of take_action()."""
         raise NotImplementedError
+
+    def _prepare(self, engine, parsed_args):
+        """Do, or tell with --dry-run, what comes before the rollout."""
 
     def start(self, conf, engine, settings, parsed_args, targets,
               undo_of=None):
@@ -101,7 +107,8 @@ class Starter(base.DatabaseMixin, base.Lister):
         self._tell_left_out(fleet, targets)
         left_out = len(fleet.excluded) + sum(
             bool(c.blocked_by) for c in fleet.candidates)
-        if not found and not (parsed_args.dry_run and left_out):
+        if not found and not self.MAY_BE_NOTHING and not (
+                parsed_args.dry_run and left_out):
             others = (f' ({left_out} are left out: --dry-run tells why)'
                       if left_out else '')
             raise exceptions.NotPossible(
@@ -110,7 +117,8 @@ class Starter(base.DatabaseMixin, base.Lister):
         if found:
             self._tell_time(engine, settings, found,
                             rollout_watch.count_at_once(conf, engine))
-        if not parsed_args.dry_run:
+        self._prepare(engine, parsed_args)
+        if found and not parsed_args.dry_run:
             rollout_id = self._start(engine, settings,
                                      parsed_args.reason or '', undo_of)
             if parsed_args.wait:
@@ -191,10 +199,11 @@ def _check_place(conf, cause):
 
 
 def _describe_nothing(settings):
+    from octavia_hmsync.image import causes
     from octavia_hmsync.image import whereabouts
 
     cause = whereabouts.get_cause(settings)
-    if cause.value is None:
+    if cause.kind is causes.Kind.IMAGE:
         return ('No load balancer is outdated that a rollout could bring to '
                 'another image')
     return (f'No load balancer that a rollout could help has an amphora with '

@@ -28,6 +28,9 @@ def add_arguments(parser):
         help='amphorae on this compute host, which must be disabled')
     why.add_argument('--from-zone', metavar='<zone>',
                      help='amphorae in this availability zone of Nova')
+    why.add_argument('--balance', action='store_true',
+                     help='members of clusters in zones that have more of '
+                          'them than others')
     why.add_argument('--from-network', metavar='<network>',
                      help='amphorae with a port in this network')
     why.add_argument(
@@ -76,6 +79,8 @@ def read_cause(conf, engine, parsed_args):
         return causes.Cause(causes.Kind.HOST, parsed_args.from_host)
     if parsed_args.from_zone is not None:
         return causes.Cause(causes.Kind.ZONE, parsed_args.from_zone)
+    if parsed_args.balance:
+        return causes.Cause(causes.Kind.BALANCE)
     if parsed_args.from_network is not None:
         return causes.Cause(causes.Kind.NETWORK, _find_network(
             conf, parsed_args.from_network))

@@ -69,6 +69,17 @@ class Settings:
     only: str = ''
 
 
+# Settings that are options of [hmsync_image], after rollout_.
+FROM_OPTIONS = ('canaries', 'parallel', 'parallel_per_az', 'rate_per_hour',
+                'max_failures', 'watch_time', 'windows')
+
+
+def from_options(opts, **values):
+    """Return the Settings that [hmsync_image] has, with others."""
+    return Settings(mode=REPLACE, **{
+        name: opts[f'rollout_{name}'] for name in FROM_OPTIONS}, **values)
+
+
 @dataclasses.dataclass(frozen=True)
 class Rollout:
     """A rollout, RUNNING, PAUSED, CANCELLED, DONE or HALTED."""

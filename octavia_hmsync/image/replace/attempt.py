@@ -211,6 +211,9 @@ class Attempt:
         load_balancer = self._inventory.get(self._work.load_balancer_id)
         if load_balancer is None:
             raise Gone
+        if selection.cause.kind is causes.Kind.BALANCE:
+            self._check_balance(selection, load_balancer)
+            return
         amphorae = [dataclasses.replace(
             amphora, status=compat.AMPHORA_ALLOCATED)
             for amphora in load_balancer.amphorae
@@ -220,6 +223,17 @@ class Attempt:
             raise exceptions.NotProven(
                 f'The new amphora {self._work.new_id} would have to leave '
                 f'{selection.cause.describe()}, too, and is not taken.')
+
+    def _check_balance(self, selection, load_balancer):
+        """Raise NotProven if the new amphora came to a zone that has more."""
+        zones = {amphora.id: amphora.zone
+                 for amphora in load_balancer.amphorae}
+        zone = zones.get(self._work.new_id)
+        if zone in {each.zone for each in selection.find(load_balancer)}:
+            raise exceptions.NotProven(
+                f'The new amphora {self._work.new_id} came to zone {zone}, '
+                f'which has more members than others: see in the log of '
+                f'octavia-housekeeping why none could be built elsewhere.')
 
     def _choose(self, old):
         """Return the id of the next one: the VIP's holder goes last."""

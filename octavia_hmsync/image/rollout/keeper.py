@@ -13,6 +13,7 @@ from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.image.rollout import reading
 from octavia_hmsync.image.rollout import rules
+from octavia_hmsync.image.rollout import zone_ends
 from octavia_hmsync.image import target
 
 LOG = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class RolloutKeeper:
 
     def watch(self):
         """Check what was just replaced; return the active Rollout or None."""
+        zone_ends.follow(self._conf, self._engine)
         rollout = rollout_repo.get_active(self._engine)
         if rollout is None:
             return None

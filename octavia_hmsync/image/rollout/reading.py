@@ -80,9 +80,12 @@ def read_fleet(conf, engine, targets, settings, now, undo_of=None,
             fleet.unknown.append((load_balancer, ', '.join(
                 map(str, blocks)) or NO_IMAGE_ID))
         else:
+            is_only_failover = (load_balancer.id in only_failover and
+                                not outdated.has_cluster(load_balancer))
             fleet.candidates.append(_make_candidate(
-                load_balancer, image_id, load_balancer.id in only_failover and
-                not outdated.has_cluster(load_balancer), now))
+                load_balancer, image_id, now,
+                *((ONLY_FAILOVER,) if is_only_failover else ()),
+                *filter(None, [selection.why_stays(load_balancer)])))
     return fleet
 
 
@@ -102,7 +105,7 @@ def _find_only_failover(engine, mode):
             if database.why_failover(needs)}
 
 
-def _make_candidate(load_balancer, image_id, is_only_failover, now):
+def _make_candidate(load_balancer, image_id, now, *reasons):
     blocks = outdated.get_blocks(load_balancer, image_id)
     changed_at = load_balancer.changed_at
     is_stuck = limits.is_stuck(
@@ -110,8 +113,7 @@ def _make_candidate(load_balancer, image_id, is_only_failover, now):
     # While Octavia works on it, other obstacles mean nothing.
     is_pending = outdated.Blocked.PENDING in blocks and not is_stuck
     blocked_by = () if is_pending else tuple(map(str, blocks))
-    if is_only_failover:
-        blocked_by += ONLY_FAILOVER,
+    blocked_by += tuple(map(str, reasons))
     return limits.Candidate(
         load_balancer.id, load_balancer.topology, load_balancer.flavor_id,
         load_balancer.availability_zone, image_id, is_pending, blocked_by,

@@ -12,6 +12,7 @@ from octavia_hmsync.sync.db import doubt as doubt_repo
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import heartbeat as heartbeat_repo
+from octavia_hmsync.sync.db import zone as zone_repo
 from octavia_hmsync.sync.rules import adoption
 from octavia_hmsync.sync.rules import heartbeats
 from octavia_hmsync.sync.rules import member as mem
@@ -60,6 +61,32 @@ def _check_others(host, found, offline_after, members):
             f'Only health manager {host} is ONLINE and in reach of '
             f'amphorae: without it they would not be heard. Start '
             f'another one first.')
+
+
+def check_zone(engine, zone, offline_after):
+    """Return the hosts of health managers that leave with a compute zone.
+
+    They stay if a zone of Octavia with a management network of its own has
+    this name: whether its amphorae reach others is not known.
+
+    :raises NotPossible: if amphorae would not be heard without them.
+    """
+    if zone in zone_repo.get_all_names(engine):
+        return []
+    members = hm_repo.get_all(engine)
+    leaving = [m.host for m in members if m.zone == zone and
+               mem.is_listening(m, offline_after)]
+    suspects = trial.get_suspects(generation_repo.get_suspects(engine),
+                                  members)
+    if leaving and not any(
+            m.zone != zone and m.address not in suspects and
+            mem.state_of(m, offline_after, float('inf')) is mem.State.ALIVE
+            for m in members):
+        raise exceptions.NotPossible(
+            f'Only health managers in zone {zone} are ONLINE and in reach of '
+            f'amphorae ({", ".join(leaving)}): without them they would not '
+            f'be heard. Start another one elsewhere first.')
+    return leaving
 
 
 def begin(engine, host, offline_after):

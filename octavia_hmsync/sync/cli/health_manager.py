@@ -213,6 +213,11 @@ class ResumeHealthManager(_OfHost, base.Change, command.Command):
             raise exceptions.NotPossible(
                 f'Health manager {host} is OFFLINE: start '
                 f'octavia-health-manager there.')
+        if member.is_zone_drained:
+            raise exceptions.NotPossible(
+                f'Health manager {host} is DRAINING with its zone '
+                f'{member.zone}: see "octavia-hmsync zone list", and "zone '
+                f'release".')
         if row.status == mem.ONLINE:
             self.say(f'Health manager {host} at {member.address} is ONLINE '
                      f'already.')

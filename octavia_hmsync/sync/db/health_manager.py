@@ -13,6 +13,7 @@ from octavia_hmsync.db import turn
 from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
 from octavia_hmsync.sync.db import left_address as left_repo
+from octavia_hmsync.sync.db import zone_drain as drain_repo
 from octavia_hmsync.sync.rules import member as mem
 
 _TABLE = models.HealthManager.__table__
@@ -20,6 +21,17 @@ _TABLE = models.HealthManager.__table__
 
 def _select():
     return sa.select(_TABLE, types.utcnow().label('now'))
+
+
+def _select_counting():
+    """Select rows as they count: one of a drained zone is DRAINING."""
+    drains = sa.and_(_TABLE.c.status == mem.ONLINE,
+                     drain_repo.has_health_manager())
+    return sa.select(
+        *(column for column in _TABLE.c if column.name != 'status'),
+        sa.case((drains, mem.DRAINING), else_=_TABLE.c.status)
+        .label('status'),
+        drains.label('is_zone_drained'), types.utcnow().label('now'))
 
 
 def _age(row, column):
@@ -177,7 +189,7 @@ def change_status(connection, host, old, new, check=None):
                               _TABLE.c.status == old, status=new)
     if was_changed and check:
         check([_to_member(row) for row in connection.execute(
-            _select().order_by(_TABLE.c.host).with_for_update())])
+            _select_counting().order_by(_TABLE.c.host).with_for_update())])
     return was_changed
 
 
@@ -229,7 +241,7 @@ def find_usurper(engine, host, instance, offline_after):
 
 def find(engine, host, instance):
     """Return a process's Member, None if the row is another one's."""
-    row = rows.read_one(engine, _select().where(
+    row = rows.read_one(engine, _select_counting().where(
         _TABLE.c.host == host, _TABLE.c.instance == instance))
     return None if row is None else _to_member(row)
 
@@ -253,7 +265,8 @@ def _to_member(row):
         is_heard=row.heard_at is not None if row.is_observing else None,
         starting_age=None if row.starting_at is None
         else _age(row, 'starting_at'),
-        late_age=None if row.late_at is None else _age(row, 'late_at'))
+        late_age=None if row.late_at is None else _age(row, 'late_at'),
+        is_zone_drained=bool(row.is_zone_drained))
 
 
 def get_key_digests(engine, offline_after):
@@ -277,7 +290,7 @@ def get_plugin_versions(engine, offline_after):
 
 def get_rows(engine):
     """Return all rows, each with the database's time as ``now``."""
-    return rows.read(engine, _select().order_by(_TABLE.c.host))
+    return rows.read(engine, _select_counting().order_by(_TABLE.c.host))
 
 
 def delete_expired(engine, retention):

@@ -10,6 +10,7 @@ from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.db import left_address as left_repo
 from octavia_hmsync.sync.rules import key
 from octavia_hmsync.sync.rules import listening
+from octavia_hmsync.sync.rules import member as mem
 from octavia_hmsync.sync.rules import trial
 
 
@@ -27,7 +28,8 @@ def get_health_managers(engine, settings,
     steady_for, clock_steady_for = note_look(now)
     pins = keeper_repo.get_pins(engine)
     return listening.HealthManagers(
-        members,
+        mem.keep_some(members, lambda member: mem.state_of(
+            member, settings.offline_after, steady_for, clock_steady_for)),
         [a for a, age in pins.items() if age <= settings.lapses_after],
         settings, left_repo.get_all(engine) if pins else (), steady_for,
         key_digest, pins, clock_steady_for)

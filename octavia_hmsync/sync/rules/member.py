@@ -2,6 +2,7 @@
 
 """What a health manager is to the membership, and whether it is alive."""
 
+from collections import abc
 import dataclasses
 import enum
 import math
@@ -41,6 +42,7 @@ class Member:
                          yet, wrote a keepalive; None if there is none.
     :param restart_took: seconds from its last goodbye until it listened
                          again, or None.
+    :param is_zone_drained: whether it is DRAINING because its zone is drained.
     :param late_age: seconds since Octavia last ignored heartbeats there, as
                      they had waited for too long; None if it never did.
     """
@@ -57,6 +59,7 @@ class Member:
     starting_age: float | None = None
     restart_took: float | None = None
     late_age: float | None = None
+    is_zone_drained: bool = False
 
 
 def is_silent(keepalive_age: float, offline_after: float) -> bool:
@@ -104,3 +107,16 @@ def is_listening(member: Member, offline_after: float) -> bool:
     """Tell whether heartbeats to a member arrive, as far as is known."""
     return state_of(member, offline_after, float('inf')) in (
         State.ALIVE, State.DRAINING)
+
+
+def keep_some(members: abc.Sequence[Member],
+              state_of_member: abc.Callable[[Member], State]) -> list[Member]:
+    """Let the health managers of drained zones stay while no other is alive.
+
+    :returns: the Members, of which those are ONLINE that have to stay.
+    """
+    if any(state_of_member(m) in (State.ALIVE, State.UNKNOWN)
+           for m in members):
+        return list(members)
+    return [dataclasses.replace(m, status=ONLINE, is_zone_drained=False)
+            if m.is_zone_drained else m for m in members]

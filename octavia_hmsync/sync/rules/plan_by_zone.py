@@ -37,6 +37,7 @@ def decide(managers: listening.HealthManagers, last: tuple[str, ...] | None,
         decisions[zone] = decision
         lists[zone] = (published if decision.addresses is None
                        else decision.addresses)
+    _empty_drained(managers, lists, decisions)
     reasons = [_of_zone(d.reason, zone) for zone, d in decisions.items()
                if d.addresses is not None]
     for zone in _find_deserted(managers, lists):
@@ -50,6 +51,33 @@ def decide(managers: listening.HealthManagers, last: tuple[str, ...] | None,
         lists[zone] = ()
     return _combine(managers, last or (), lists, '; '.join(reasons),
                     _join_held(decisions))
+
+
+def _empty_drained(managers: listening.HealthManagers,
+                   lists: dict[str | None, tuple[str, ...]],
+                   decisions: dict[str | None, plan.Decision]) -> None:
+    """Let the last ones of a drained zone leave, too, if others listen.
+
+    Only amphorae that reach all health managers send to them.
+    """
+    for zone, part in list(lists.items()):
+        others = set().union(*(addresses for other, addresses in lists.items()
+                               if other != zone))
+        if _is_drained(managers, part) and any(map(managers.listens, others)):
+            lists[zone] = ()
+            decisions[zone] = plan.Decision(
+                (), f'removed {addr.join_list(part)} (the zone is drained)')
+
+
+def _is_drained(managers: listening.HealthManagers,
+                part: tuple[str, ...]) -> bool:
+    """Tell whether nothing is left in a zone but what has to leave with it."""
+    members = [managers.member(a) for a in part]
+    draining = {member.address for member in members
+                if member is not None and member.is_zone_drained}
+    return bool(draining) and not any(
+        a in managers.pinned or a not in draining and managers.may_listen(a)
+        for a in part)
 
 
 def mark_away(managers: listening.HealthManagers, addresses: abc.Iterable[str],

@@ -44,6 +44,7 @@ from tests.db_cases.sync import progress
 from tests.db_cases.sync import published
 from tests.db_cases.sync import replaced
 from tests.db_cases.sync import uncounted
+from tests.db_cases.sync import zone_drain
 from tests.functional.db import mariadb
 
 
@@ -127,6 +128,10 @@ class TestNetwork(mariadb.MariaDBMixin, network.NetworkCases):
 
 
 class TestHostHold(mariadb.MariaDBMixin, host_hold.HostHoldCases):
+    pass
+
+
+class TestZoneDrain(mariadb.MariaDBMixin, zone_drain.ZoneDrainCases):
     pass
 
 

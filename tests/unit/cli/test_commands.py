@@ -218,7 +218,7 @@ class TestCommands(base.CommandTestCase):
         for command in all_commands(()):
             if (command[-1] in ('list', 'history') and
                     command[0] not in ('host', 'image', 'network',
-                                       'order')):
+                                       'order', 'zone')):
                 self.assertFails('nobody is not in this list', *command,
                                  '--limit', '1', '--marker', 'nobody')
 
@@ -417,13 +417,13 @@ class TestDatabaseCommands(base.CommandTestCase):
             'hm1. Restart them without it, wait 20 s', *purge, '--yes')
         self.make_older(models.HealthManager, 'keepalive_at', 21)
         self.assertFails('Nothing is deleted without --yes. It would delete '
-                         '28 tables with 2 rows: hmsync_alembic_version, '
+                         '29 tables with 2 rows: hmsync_alembic_version, '
                          'hmsync_amphora, ', *purge)
-        self.assertIn('Would delete 28 tables with 2 rows: ',
+        self.assertIn('Would delete 29 tables with 2 rows: ',
                       self.run_ok(*purge, '--dry-run', '--yes'))
         self.assertEqual('hm1', self.run_json('health', 'manager',
                                               'list')[0]['host'])
-        self.assertIn('Deleted 28 tables: hmsync_alembic_version, ',
+        self.assertIn('Deleted 29 tables: hmsync_alembic_version, ',
                       self.run_ok(*purge, '--yes'))
         for options in ([], ['--yes'], ['--dry-run'], ['--force']):
             self.assertEqual('There are no tables of octavia-hmsync in the '
@@ -438,7 +438,7 @@ class TestDatabaseCommands(base.CommandTestCase):
         self.assertFails('octavia-housekeeping on keeper1', *purge)
         self.assertFails('octavia-housekeeping on keeper1', *purge,
                          '--dry-run')
-        self.assertIn('Deleted 28', self.run_ok(*purge, '--force'))
+        self.assertIn('Deleted 29', self.run_ok(*purge, '--force'))
 
     def test_purge_while_there_are_clusters(self):
         self.addCleanup(schema.upgrade, self.database.engine)
@@ -449,7 +449,7 @@ class TestDatabaseCommands(base.CommandTestCase):
         self.assertFails('1 load balancers have clusters, which could not be '
                          'changed or deleted any more', *purge)
         out = self.run_ok(*purge, '--force')
-        self.assertIn('Deleted 28', out)
+        self.assertIn('Deleted 29', out)
         self.assertIn('have it: lb_topology ACTIVE_ACTIVE.\n', out)
 
     def test_history(self):
@@ -463,6 +463,8 @@ ARGUMENTS = {
     'host drain': ['host1'],
     'host hold': ['host1', '--until', '2026-11-29T15:30'],
     'host release': ['host1'],
+    'zone drain': ['az1', '--until', '2026-11-29T15:30'],
+    'zone release': ['az1'],
     'amphora show': ['nobody'],
     'cluster member drain': ['nobody'],
     'cluster member replace': ['nobody'],

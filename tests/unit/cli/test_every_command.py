@@ -23,7 +23,9 @@ COMPLETE = {
     'image clone back', 'image clone create', 'image clone retire',
     'image clone switch', 'network delete', 'network ensure',
     'network port delete', 'network port ensure', 'network port plug',
-    'network port unplug'}
+    'network port unplug',
+    # Housekeeping does the rest, for hours.
+    'zone release'}
 # Lists of a few rows, by their nature, and so without pages.
 SHORT = {
     'image clone check': 'checks of one load balancer',

@@ -144,7 +144,8 @@ class Compute:
         self._cloud.step(f'look at {compute_id}')
         return data_models.Amphora(
             compute_id=compute_id, status='ACTIVE',
-            lb_network_ip='192.0.2.1'), None
+            lb_network_ip='192.0.2.1', cached_zone=self._cloud.zones.get(
+                self._cloud.instances.get(compute_id))), None
 
     def attach_network_or_port(self, compute_id, port_id=None, **_):
         self._cloud.step(f'attach {port_id}')

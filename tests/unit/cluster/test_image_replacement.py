@@ -2,13 +2,18 @@
 
 """A replacement of a cluster's members, with the manager and its flows."""
 
+import collections
+import datetime
+import json
 import types
 from unittest import mock
 
 import fixtures
+from oslo_utils import timeutils
 
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster import image_replacement as ordered
+from octavia_hmsync.cluster.rules import places
 from octavia_hmsync import compat
 from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.image.db import claim as claims_repo
@@ -18,6 +23,7 @@ from octavia_hmsync.image.preflight import run as preflight
 from octavia_hmsync.image.replace import attempt
 from octavia_hmsync.image.replace import work as image_work
 from octavia_hmsync.image import target
+from octavia_hmsync.sync.db import zone_drain as drain_repo
 from tests.unit.cluster import cloud
 from tests.unit.image.replace import attempts
 
@@ -41,17 +47,18 @@ class TestImageUpgrade(cloud.CloudTestCase):
                     work.check(), self.keep(1)))):
             self.useFixture(fixtures.MockPatchObject(patched, name, new))
 
-    def replace(self, lb):
+    def replace(self, lb, name='one', **cause):
         """Have it replaced, as a housekeeper does; returns its row."""
         replace_repo.add(self.engine, replace_repo.New(
-            'one', lb, 'replace', NEW, compat.TOPOLOGY_ACTIVE_ACTIVE))
+            name, lb, 'replace', NEW, compat.TOPOLOGY_ACTIVE_ACTIVE,
+            **cause))
         claimed, = claims_repo.claim(self.engine, 'me', 1, 60)
         work = attempts.make_work(compat.CONF, self.engine, claimed, 'me')
         outcome = ordered.Ordered(work, inventory.Inventory(
             compat.CONF, self.engine)).run()
-        claims_repo.finish(self.engine, 'one', 'me', outcome.state,
+        claims_repo.finish(self.engine, name, 'me', outcome.state,
                            outcome.reason)
-        return replace_repo.get(self.engine, 'one')
+        return replace_repo.get(self.engine, name)
 
     def make(self, size=3):
         lb = self.create(size=size)
@@ -85,6 +92,69 @@ class TestImageUpgrade(cloud.CloudTestCase):
         self.assertEqual(before, {member.amphora_id for member in members})
         self.assertEqual([None, None], [m.ordered for m in members])
         self.assertEqual(2, len(self.cloud.instances))
+
+    def count_zones(self, lb):
+        return dict(collections.Counter(
+            self.cloud.zones[f'amphora-{member.amphora_id}']
+            for member in self.get_members(lb)))
+
+    def test_a_zone_is_drained_and_released(self):
+        """One after the other leaves; then as few as needed come back."""
+        self.patch(places, 'FAILURES', places.Failures())
+        self.add_zone('spread')
+        self.records.change(
+            'availability_zone_profile', self.records.rows(
+                'availability_zone_profile')[0]['id'],
+            availability_zone_data=json.dumps({
+                places.KEY: ['az1', 'az2', 'az3']}))
+        lb = self.add_load_balancer()
+        self.records.change('load_balancer', lb, availability_zone='spread')
+        cloud.worker.Worker(compat.CONF).create(lb, {
+            'cluster_desired_size': 4, 'cluster_min_size': 3})
+        before = {m.amphora_id: m.zone for m in self.get_members(lb)}
+        drain_repo.begin(self.engine, 'az1', timeutils.utcnow() +
+                         datetime.timedelta(hours=1), False)
+        row = self.replace(lb, cause='ZONE', cause_value='az1')
+        self.assertEqual(('DONE', None), (row.state, row.reason))
+        self.keep()
+        self.assertWhole(lb, 4)
+        self.assertEqual({'az2': 2, 'az3': 2}, self.count_zones(lb))
+        self.assertEqual(
+            {each for each, zone in before.items() if zone != 'az1'},
+            before.keys() & {m.amphora_id for m in self.get_members(lb)})
+
+        drain_repo.end(self.engine, 'az1')
+        before = {m.amphora_id for m in self.get_members(lb)}
+        row = self.replace(lb, 'two', cause='BALANCE')
+        self.assertEqual(('DONE', None), (row.state, row.reason))
+        self.keep()
+        self.assertWhole(lb, 4)
+        self.assertEqual([1, 1, 2], sorted(self.count_zones(lb).values()))
+        self.assertEqual(3, len(before & {
+            m.amphora_id for m in self.get_members(lb)}))
+
+    def test_a_zone_that_cannot_be_balanced(self):
+        """What comes to a fuller zone is told, and no other one moves."""
+        self.patch(places, 'FAILURES', places.Failures())
+        self.add_zone('spread')
+        self.records.change(
+            'availability_zone_profile', self.records.rows(
+                'availability_zone_profile')[0]['id'],
+            availability_zone_data=json.dumps({places.KEY: ['az1', 'az2']}))
+        lb = self.add_load_balancer()
+        self.records.change('load_balancer', lb, availability_zone='spread')
+        self.cloud.lost = {'az1'}
+        cloud.worker.Worker(compat.CONF).create(lb, {
+            'cluster_desired_size': 3, 'cluster_min_size': 2})
+        before = {m.amphora_id for m in self.get_members(lb)}
+        row = self.replace(lb, cause='BALANCE')
+        self.assertEqual('FAILED', row.state)
+        self.assertIn('came to zone az2, which has more members than others',
+                      row.reason)
+        self.keep()
+        self.assertWhole(lb, 3)
+        self.assertEqual(2, len(before & {
+            m.amphora_id for m in self.get_members(lb)}))
 
     def test_standby(self):
         """One that waits is replaced, too."""

@@ -41,6 +41,7 @@ from tests.db_cases.sync import progress
 from tests.db_cases.sync import published
 from tests.db_cases.sync import replaced
 from tests.db_cases.sync import uncounted
+from tests.db_cases.sync import zone_drain
 from tests.unit.db import sqlite
 
 
@@ -113,6 +114,10 @@ class TestNetwork(sqlite.SqliteMixin, network.NetworkCases):
 
 
 class TestHostHold(sqlite.SqliteMixin, host_hold.HostHoldCases):
+    pass
+
+
+class TestZoneDrain(sqlite.SqliteMixin, zone_drain.ZoneDrainCases):
     pass
 
 

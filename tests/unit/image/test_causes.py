@@ -2,8 +2,14 @@
 
 """Which amphorae a replacement is for."""
 
+import dataclasses
 import datetime
+import types
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavia_hmsync.cluster.rules import places
 from octavia_hmsync import compute
 from octavia_hmsync.image import causes
 from octavia_hmsync.image import outdated
@@ -49,6 +55,45 @@ class TestFind(base.TestCase):
         self.assertEqual(['a'], self.find(
             Kind.ZONE, 'az1', amphora('a', zone='az1'),
             amphora('b', zone='az2'), amphora('c')))
+
+    def spread(self, *zones):
+        return causes.Place(zones=causes.Zones(
+            {'az': {'cluster_compute_zones': list(zones)}}))
+
+    @given(st.lists(st.sampled_from(['az1', 'az2', 'az3', 'gone', None]),
+                    max_size=12), st.sets(st.sampled_from(['az1', 'az2'])))
+    def test_balance(self, where, drained):
+        """What is selected, put where it is fewest, makes it even."""
+        names = ['az1', 'az2', 'az3']
+        zones = dataclasses.replace(self.spread(*names).zones,
+                                    drained=drained)
+        found = self.find(
+            Kind.BALANCE, None,
+            *(amphora(str(n), zone=zone) for n, zone in enumerate(where)),
+            provider='amphora_cluster', availability_zone='az',
+            place=causes.Place(zones=zones))
+        self.assertEqual(len(found), len(set(found)))
+        members = [types.SimpleNamespace(zone=zone, state='ACTIVE',
+                                         health=None) for zone in where]
+        for chosen in map(int, found):
+            # Make before break.
+            members.append(types.SimpleNamespace(
+                zone=places.choose(names, members, (), drained),
+                state='ACTIVE', health=None))
+            members[chosen].zone = None
+        counts = [sum(m.zone == name for m in members)
+                  for name in names if name not in drained]
+        self.assertLessEqual(max(counts) - min(counts), 1)
+
+    def test_balance_is_for_clusters_alone(self):
+        amphorae = [amphora(str(n), zone='az1') for n in range(4)]
+        for values in ({'provider': 'amphora', 'availability_zone': 'az'},
+                       {'provider': 'amphora_cluster'},
+                       {'provider': 'amphora_cluster',
+                        'availability_zone': 'other'}):
+            self.assertEqual([], self.find(
+                Kind.BALANCE, None, *amphorae, **values,
+                place=self.spread('az1', 'az2')))
 
     def test_flavor(self):
         amphorae = (amphora('a', compute_flavor='small'),
@@ -118,6 +163,48 @@ class TestDrained(base.TestCase):
                      compute.Host('b', is_up=False)):
             self.assertIn('have no place to go to', causes.why_not_drained(
                 [hosts[0], last], 'a'))
+
+    def test_why_it_stays_in_a_zone(self):
+        zones = causes.Zones({
+            'here': {'compute_zone': 'az1'},
+            'on-host': {'compute_zone': 'az1:host1'},
+            'there': {'compute_zone': 'az2'}, 'any': {},
+            'both': {'cluster_compute_zones': ['az1', 'az2']},
+            'with-drained': {'cluster_compute_zones': ['az1', 'az3']}},
+            drained={'az3'})
+        cluster, other = 'amphora_cluster', 'amphora'
+        only, enabled = (causes.Stays.ONLY_IN_ZONE,
+                         causes.Stays.ZONE_ENABLED)
+        for name, provider, default, hosts, expected in (
+                ('here', other, None, (), only),
+                ('here', cluster, None, (), only),
+                ('on-host', other, None, (), only),
+                ('there', other, 'az1', {'az1'}, None),
+                ('any', other, None, {'az2'}, None),
+                ('any', other, None, {'az1', 'az2'}, enabled),
+                (None, other, None, {'az1'}, enabled),
+                (None, other, 'az1', (), only),
+                (None, other, 'az2', {'az1'}, None),
+                ('both', cluster, None, {'az1', 'az2'}, None),
+                # What only clusters have.
+                ('both', other, None, {'az1', 'az2'}, enabled),
+                ('with-drained', cluster, None, {'az1'}, only)):
+            self.assertEqual(expected, dataclasses.replace(
+                zones, default=default, enabled=hosts).why_stays(
+                load_balancer(provider=provider, availability_zone=name),
+                'az1'), (name, provider, default))
+
+    def test_why_a_zone_is_not_drained(self):
+        hosts = [compute.Host('a', 'az1'), compute.Host('b', 'az2')]
+        self.assertIsNone(causes.why_zone_not_drained(hosts, 'az1'))
+        self.assertIn('no compute zone az3',
+                      causes.why_zone_not_drained(hosts, 'az3'))
+        for last in (compute.Host('b', 'az2', is_enabled=False),
+                     compute.Host('b', 'az2', is_up=False),
+                     compute.Host('b', 'az1')):
+            self.assertIn('have no place to go to',
+                          causes.why_zone_not_drained([hosts[0], last],
+                                                      'az1'))
 
     def test_second_host(self):
         pair = load_balancer(amphora('a', compute_id='1'),

@@ -144,6 +144,11 @@ def upgrade():
         sa.Column('host', sa.String(255), primary_key=True),
         sa.Column('ends_at', types.Timestamp, nullable=False))
     operations.create_table(
+        'hmsync_zone_drain',
+        sa.Column('zone', sa.String(255), primary_key=True),
+        sa.Column('ends_at', types.Timestamp, nullable=False),
+        sa.Column('with_health_managers', sa.Boolean, nullable=False))
+    operations.create_table(
         'hmsync_network',
         sa.Column('name', sa.String(255), primary_key=True),
         sa.Column('network_id', sa.String(36), nullable=True),

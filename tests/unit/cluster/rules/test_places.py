@@ -46,6 +46,12 @@ class TestChoose(base.BaseTestCase):
     def test_in_spite_of_it_where_all_do(self):
         self.assertEqual('az2', places.choose(ZONES, [member('az1')], ZONES))
 
+    def test_not_where_it_is_drained(self):
+        """Rather where builds fail."""
+        self.assertEqual('az3', places.choose(
+            ZONES, [member('az3')], {'az3'}, {'az1', 'az2'}))
+        self.assertEqual('az1', places.choose(ZONES, [], (), ZONES))
+
     def test_a_lost_zone_is_not_the_emptiest(self):
         members = [member('az1', health='DEAD'),
                    member('az1', health='SUSPECT'), member('az1', 'FAILED'),

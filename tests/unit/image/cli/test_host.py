@@ -54,6 +54,14 @@ class HostTestCase(test_rollout.RolloutTestCase):
     def start_plan(self, *argv):
         return self.plan('image', 'rollout', 'start', *argv)
 
+    def conf_of_command(self):
+        return self.make_conf(controller_worker={
+            'amp_image_tag': 'amphora',
+            'compute_driver': 'compute_nova_driver'})
+
+    def until(self, **values):
+        return (records.utcnow() + datetime.timedelta(**values)).isoformat()
+
 
 class TestHosts(HostTestCase):
 
@@ -111,11 +119,6 @@ class TestHosts(HostTestCase):
         self.assertEqual([there[1]], [each.load_balancer_id
                                       for each in found.candidates])
 
-    def conf_of_command(self):
-        return self.make_conf(controller_worker={
-            'amp_image_tag': 'amphora',
-            'compute_driver': 'compute_nova_driver'})
-
     def test_only_some(self):
         web = self.add_on('host1', name='web', project_id='shop')
         other = self.add_on('host1', project_id='bank')
@@ -156,9 +159,6 @@ class TestHosts(HostTestCase):
 
 
 class TestHold(HostTestCase):
-
-    def until(self, **values):
-        return (records.utcnow() + datetime.timedelta(**values)).isoformat()
 
     def hold(self, *argv, host='host1', **values):
         return self.run_ok('host', 'hold', host, '--until',

@@ -2,10 +2,13 @@
 
 """What is looked at for the rollout that runs, and what is not."""
 
+import datetime
 import types
 
 import fixtures
+from oslo_utils import timeutils
 
+from octavia_hmsync import compute
 from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import models
 from octavia_hmsync.image.db import cancel as cancel_repo
@@ -14,6 +17,7 @@ from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import keeper as rollout_keeper
 from octavia_hmsync.image import target
+from octavia_hmsync.sync.db import zone_drain as drain_repo
 from tests.cloud import records
 from tests.db_cases import base
 from tests.db_cases.image import calls as image_calls
@@ -97,6 +101,29 @@ class TestPurge(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual(
             'INFO Deleted 0 rollouts of images and 1 replacements of '
             'amphorae: they ended more than 90 days ago.\n', log.output)
+
+
+class TestDrainedZone(KeeperTestCase):
+
+    def test_what_follows_its_end(self):
+        """Whatever a rollout that leaves it would still begin."""
+        self.useFixture(fixtures.MockPatchObject(
+            compute, 'connect', lambda conf: types.SimpleNamespace(
+                list_hosts=list)))
+        lb_id = self.add()
+        amphora_id, = (row['id'] for row in self.records.rows('amphora'))
+        self.records.change('amphora', amphora_id, cached_zone='az1')
+        drain_repo.begin(self.engine, 'az1', timeutils.utcnow() +
+                         datetime.timedelta(hours=1), False)
+        self.start(cause='ZONE', cause_value='az1')
+        self.assertEqual([lb_id], self.look())
+        drain_repo.end(self.engine, 'az1')
+        self.assertEqual([], self.look())
+        self.assertEqual('CANCELLED', self.get().state)
+        self.assertEqual([], self.look())
+        last = rollout_repo.get_last(self.engine)
+        self.assertEqual(('BALANCE', 'DONE'), (last.settings.cause,
+                                               last.state))
 
 
 class TestTargets(KeeperTestCase):

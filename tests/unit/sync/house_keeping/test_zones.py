@@ -14,6 +14,7 @@ from octavia_hmsync.sync.db import admission as admission_repo
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import zone as zone_repo
+from octavia_hmsync.sync.db import zone_drain as drain_repo
 from octavia_hmsync.sync.house_keeping import examiner
 from octavia_hmsync.sync.house_keeping import planner
 from octavia_hmsync.sync.house_keeping import synchronizer
@@ -224,6 +225,93 @@ class TestZones(_Cases):
         self.assertEqual([far], [a.amphora_id for a in
                                  admission_repo.get_admitted(
                                      self.engine, self.newest.number)])
+
+    # A compute zone that an operator drains
+
+    def drain(self, zone='az1'):
+        drain_repo.begin(self.engine, zone, timeutils.utcnow() +
+                         datetime.timedelta(seconds=3600), True)
+
+    def make_zones(self, *zones):
+        """Health managers that all amphorae reach; returns an amphora."""
+        self.add_zone('az1', compute_zone='az1')
+        amphora_id = self.add_amphora_in('az1')
+        for number, zone in enumerate(zones, 1):
+            self.register(number, zone)
+        self.plan()
+        self.open()
+        self.sync()
+        self.assertEqual(list(range(1, len(zones) + 1)),
+                         self.get_numbers(amphora_id))
+        return amphora_id
+
+    def test_a_drained_zone_leaves_and_comes_back(self):
+        amphora_id = self.make_zones('az1', 'az1', 'az2', 'az3')
+        self.drain()
+        self.assertTrue(self.plan())
+        self.assertEqual(
+            (trial.CANARY, 'removed 192.0.2.1:5555, 192.0.2.2:5555 (the zone '
+             'is drained) [zone az1]'),
+            (self.newest.status, self.newest.reason))
+        self.open()
+        self.sync()
+        self.assertEqual([3, 4], self.get_numbers(amphora_id))
+        for _ in range(3):
+            self.assertFalse(self.plan())
+        # A zone that nothing is in.
+        self.drain('az4')
+        self.assertFalse(self.plan())
+        drain_repo.end(self.engine, 'az1')
+        self.assertTrue(self.plan())
+        self.assertEqual(trial.CANARY, self.newest.status)
+        self.open()
+        self.sync()
+        self.assertEqual([1, 2, 3, 4], self.get_numbers(amphora_id))
+
+    def test_a_zone_is_drained_of_what_lives_and_what_is_dead(self):
+        amphora_id = self.make_zones('az1', 'az1', 'az2')
+        self.silence(2)
+        self.drain()
+        self.assertTrue(self.plan())
+        self.sync()
+        self.assertEqual([3], self.get_numbers(amphora_id))
+
+    def test_others_die_while_a_zone_is_drained(self):
+        """Those of the zone serve, until another one is there."""
+        amphora_id = self.make_zones('az1', 'az2')
+        self.drain()
+        self.plan()
+        self.silence(2)
+        self.assertTrue(self.plan())
+        self.sync()
+        self.assertIn(1, self.get_numbers(amphora_id))
+        self.register(2, 'az2', 'second')
+        self.plan()
+        self.open()
+        self.sync()
+        self.assertEqual([2], self.get_numbers(amphora_id))
+
+    def test_only_a_drained_zone_is_left(self):
+        """As it cannot be ordered, but comes to be."""
+        amphora_id = self.make_zones('az1', 'az2')
+        self.silence(2)
+        self.drain()
+        for _ in range(20):
+            self.plan()
+        self.sync()
+        self.assertIn(1, self.get_numbers(amphora_id))
+
+    def test_a_drained_zone_beside_some_without(self):
+        amphora_id = self.add_amphora_in(None)
+        self.register(1)
+        self.register(2, 'az1')
+        self.plan()
+        self.open()
+        self.drain()
+        self.assertTrue(self.plan())
+        self.assertEqual(('192.0.2.1:5555',), self.newest.addresses)
+        self.sync()
+        self.assertEqual([1], self.get_numbers(amphora_id))
 
     def test_few_statements(self):
         self.make_edge()

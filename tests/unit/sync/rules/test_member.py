@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import dataclasses
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,3 +80,21 @@ class TestEffectiveStatus(base.TestCase):
         for status in (member.ONLINE, member.DRAINING, member.OFFLINE):
             self.assertEqual(member.OFFLINE,
                              member.effective_status(status, 21, 20))
+
+
+class TestKeepSome(base.TestCase):
+
+    def keep(self, *members):
+        return [(m.status, m.is_zone_drained) for m in member.keep_some(
+            members, lambda m: member.state_of(m, 20, STEADY))]
+
+    def test_others_are_alive(self):
+        drained = dataclasses.replace(
+            cases.make_member(1, member.DRAINING), is_zone_drained=True)
+        others = [cases.make_member(2), cases.make_member(2, age=21),
+                  cases.make_member(2, member.DRAINING)]
+        self.assertEqual([(member.DRAINING, True), (member.ONLINE, False)],
+                         self.keep(drained, others[0]))
+        for other in others[1:]:
+            self.assertEqual((member.ONLINE, False),
+                             self.keep(drained, other)[0])
