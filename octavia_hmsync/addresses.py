@@ -96,13 +96,14 @@ def join_list(addresses: abc.Iterable[str]) -> str:
     return ', '.join(addresses)
 
 
-def parse_networks(texts: abc.Iterable[str]) -> list[IPNetwork]:
+def parse_networks(texts: abc.Iterable[str],
+                   option: str = 'allowed_networks') -> list[IPNetwork]:
     """Read networks (CIDR), or raise InvalidConfiguration."""
     try:
         return [ipaddress.ip_network(text) for text in texts]
     except ValueError as e:
         raise exceptions.InvalidConfiguration(
-            f'[hmsync] allowed_networks: {e}. Correct it and restart the '
+            f'[hmsync] {option}: {e}. Correct it and restart the '
             f'service.') from None
 
 

@@ -80,6 +80,18 @@ _keepalive_opts = [
                     'amphorae addresses that they do not reach: these come '
                     'back from the trial of the list. Empty for a health '
                     'manager that all amphorae reach.'),
+    cfg.ListOpt('further_networks', default=[],
+                item_type=types.String(),
+                advanced=True,
+                help='Networks (CIDR) in which a health manager announces '
+                     'its address besides that of address_driver: the '
+                     'lowest one there that any interface of its host has. '
+                     'Amphorae in such a network get the addresses in it '
+                     'alone, all others what they get without this option. '
+                     'For the time in which the management network moves; '
+                     'the same on all controllers, and bind_ip a wildcard. '
+                     'Each network costs an address of each health manager '
+                     'in the published list.'),
     cfg.BoolOpt('allow_loopback', default=False,
                 advanced=True,
                 help='Accept a loopback address as an advertised one. Only '

@@ -56,6 +56,8 @@ class HealthManager(Base):
     plugin_version = sa.Column(sa.String(64), nullable=False)
     # Amphorae of this zone alone reach it; of all zones without one.
     zone = sa.Column(sa.String(255), nullable=True)
+    # JSON, {network: its address there}, None without any.
+    further_addresses = sa.Column(sa.Text, nullable=True)
     # Whether its statistics driver reports heartbeats; when it first did.
     is_observing = sa.Column(sa.Boolean, nullable=False, default=False)
     heard_at = sa.Column(types.Timestamp, nullable=True)

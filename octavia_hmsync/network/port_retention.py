@@ -54,9 +54,9 @@ def describe_users(conf, engine, port):
     if port.status == node_port.ACTIVE:
         users.append(f'interface of the node {port.binding_host}')
     users += [f'health manager {m.host}' for m in hm_repo.get_all(engine)
-              if m.host == port.host and mem.effective_status(
-                  m.status, m.keepalive_age,
-                  conf.hmsync.offline_after) != mem.OFFLINE]
+              if m.host == port.host and not m.is_further and
+              mem.effective_status(m.status, m.keepalive_age,
+                                   conf.hmsync.offline_after) != mem.OFFLINE]
     known = port_repo.get(engine, port.host)
     # Amphorae send to the address that they were told, even if it changed.
     ip_addresses = {*port.ip_addresses, *(known.ip_addresses if known else ())}

@@ -15,7 +15,6 @@ from octavia_hmsync.sync import heartbeat_key
 from octavia_hmsync.sync.rules import member as mem
 from octavia_hmsync.sync.rules import subset
 from octavia_hmsync.sync.rules import timing
-from octavia_hmsync.sync.rules import zones as zn
 
 LOG = logging.getLogger(__name__)
 
@@ -71,9 +70,10 @@ class LiveControllerList(live_options.LiveOptions):
                       generation_repo.get_newest(self._engine))
         if generation is None:
             return None
+        length = timing.Settings.from_conf(self._conf).max_list_length
         # The zone of an amphora that is to be built is unknown here.
-        slots, where = (generation.slots_for(zn.NOWHERE),
-                        f' (generation {generation.number})')
+        addresses, where = (generation.boot_part(self._conf.host, length),
+                            f' (generation {generation.number})')
         own = heartbeat_key.digest(self._conf.health_manager.heartbeat_key)
         if None not in (own, generation.key_digest) and (
                 own != generation.key_digest):
@@ -81,10 +81,9 @@ class LiveControllerList(live_options.LiveOptions):
             # of the key it may be ahead of the list, or behind it.
             hearing = self._find_hearing(own)
             if hearing:
-                slots, where = hearing, ' (those with this heartbeat_key)'
-        addresses = subset.subset(
-            self._conf.host, slots,
-            timing.Settings.from_conf(self._conf).max_list_length)
+                addresses, where = (
+                    subset.subset(self._conf.host, hearing, length),
+                    ' (those with this heartbeat_key)')
         return {OPTION: addr.for_agents(addresses)}, where
 
     def _find_hearing(self, own):

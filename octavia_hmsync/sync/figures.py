@@ -53,6 +53,7 @@ class Fleet:
 
     def _health_managers(self, members):
         opts = self._conf.hmsync
+        members = [m for m in members if not m.is_further]
         statuses = collections.Counter(mem.effective_status(
             m.status, m.keepalive_age, opts.offline_after) for m in members)
         silent = sum(m.status != mem.OFFLINE and mem.is_silent(

@@ -719,6 +719,27 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
         self._register(1)
         return 'hm2', '192.0.2.2', 5555, 'instance2', OFFLINE_AFTER, 'digest'
 
+    def _register_further(self):
+        hm_repo.register(
+            self.engine, 'hm1', '192.0.2.1', 5555, 'instance1', OFFLINE_AFTER,
+            further={'198.51.100.0/24': '198.51.100.1'})
+
+    @_call(hm_repo.register)
+    def leave_further_addresses(self):
+        self._register_further()
+        return 'hm1', '192.0.2.9', 5555, 'instance1', OFFLINE_AFTER
+
+    @_call(hm_repo.find_taken)
+    def find_taken(self):
+        self._register_further()
+        return ('hm2', {'198.51.100.0/24': '198.51.100.1'}, 5555,
+                OFFLINE_AFTER)
+
+    @_call(hm_repo.find_all)
+    def find_health_manager_and_further(self):
+        self._register_further()
+        return 'hm1', 'instance1'
+
     @_call(hm_repo.register)
     def register_in_place_of_another(self):
         """It moves to the address of one that is dead."""
@@ -1131,11 +1152,11 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
     @_call(zone_repo.get_names)
     def get_all_zones(self):
         self._add_zones()
-        return ()
+        return ['edge'],
 
     @_call(zone_repo.get_names)
     def get_zones(self):
-        return self._add_zones(),
+        return ['edge', '192.0.2.0/24'], self._add_zones()
 
     @_call(used_repo.get_senders)
     def get_senders(self):

@@ -21,7 +21,8 @@ def _get_of_zone(work, amphora_id):
                   generation_repo.get_newest(work.engine))
     if generation is None or not generation.zones:
         return ()
-    names = zone_repo.get_names(work.engine, [amphora_id]).get(amphora_id)
+    names = zone_repo.get_names(work.engine, generation.zones.values(),
+                                [amphora_id]).get(amphora_id)
     if not names:
         return ()
     return subset.subset(

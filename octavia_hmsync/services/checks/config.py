@@ -238,10 +238,12 @@ def check_address(conf, engine):
     """Whether a health manager could register here."""
     opts = conf.hmsync
     try:
-        addr.check_advertised(address.load_driver(conf).get(),
-                              opts.allowed_networks, opts.allow_loopback)
+        own = addr.check_advertised(address.load_driver(conf).get(),
+                                    opts.allowed_networks,
+                                    opts.allow_loopback)
         settings.check_bind_ip(conf.health_manager.bind_ip)
-        found = settings.find_zone(conf, engine)
+        found = [*settings.find_zone(conf, engine),
+                 *address.FurtherAddresses(conf).get(own)[1]]
     except exceptions.HMSyncException as e:
         return finding.warning(f'A health manager on this host would not '
                                f'register: {e}')

@@ -72,7 +72,8 @@ def check_health_managers(conf, engine):
 
 def _get_up(conf, engine):
     return [m for m in hm_repo.get_all(engine)
-            if mem.is_listening(m, conf.hmsync.offline_after)]
+            if not m.is_further and
+            mem.is_listening(m, conf.hmsync.offline_after)]
 
 
 def _is_older(release, own):

@@ -18,11 +18,13 @@ from octavia_hmsync.sync.rules import heartbeats
 from octavia_hmsync.sync.rules import member as mem
 from octavia_hmsync.sync.rules import timing
 from octavia_hmsync.sync.rules import trial
+from octavia_hmsync.sync.rules import zones as zn
 
 
 def find(engine, host):
     """Return (row, effective Member) of a host, or raise NotPossible."""
-    members = {m.host: m for m in hm_repo.get_all(engine)}
+    members = {m.host: m for m in hm_repo.get_all(engine)
+               if not m.is_further}
     for row in hm_repo.get_rows(engine):
         if row.host == host and host in members:
             return row, members[host]
@@ -49,8 +51,12 @@ def _check_others(host, found, offline_after, members):
     others = [m for m in members if m.host != host and
               m.address not in suspects and
               mem.state_of(m, offline_after, float('inf')) is mem.State.ALIVE]
-    zone = next((m.zone for m in members if m.host == host), None) or None
-    if others and not any((m.zone or None) == zone for m in others):
+    zones = zn.assign((m.address for m in members), members, {})
+    # Its own address may be in another zone than further ones.
+    alone = {zones.get(m.address, '') for m in members if m.host == host} - {
+        zones.get(m.address, '') for m in others}
+    if others and alone:
+        zone = min(alone)
         where = f'in zone {zone}' if zone else 'without a zone'
         raise exceptions.NotPossible(
             f'Only health manager {host} is ONLINE {where}: amphorae that '
@@ -98,11 +104,11 @@ def begin(engine, host, offline_after):
 
 
 class DrainWatch:
-    """Finds who sends to a draining address; .load_balancers are of all."""
+    """Finds who sends to draining addresses; .load_balancers are of all."""
 
-    def __init__(self, conf, engine, address, clock=time.monotonic):
+    def __init__(self, conf, engine, addresses, clock=time.monotonic):
         self._engine = engine
-        self._address = address
+        self._addresses = addresses
         self._clock = clock
         self.load_balancers: dict[str, str | None] = {}
         self._settings = timing.Settings.from_conf(conf)
@@ -118,14 +124,19 @@ class DrainWatch:
         doubts = {row.amphora_id: row.doubt for row in
                   doubt_repo.get_unproven(self._engine)}
         noted = heartbeat_repo.get_heartbeats(self._engine)
-        senders = {row.id: adoption.judge_sender(
-            self._address, None if row.controller_ip_port_list is None
-            else addr.split_list(row.controller_ip_port_list),
-            doubts.get(row.id), noted.get(row.id, {}).get(self._address),
-            self._settings) for row in rows}
+        senders = {row.id: self._judge(
+            row, doubts.get(row.id), noted.get(row.id, {})) for row in rows}
         return {amphora_id: sender for amphora_id, sender in senders.items()
                 if sender is not adoption.Standing.GONE and
                 not self._is_silent(amphora_id)}
+
+    def _judge(self, row, doubt, noted):
+        listed = (None if row.controller_ip_port_list is None
+                  else addr.split_list(row.controller_ip_port_list))
+        found = (adoption.judge_sender(address, listed, doubt,
+                                       noted.get(address), self._settings)
+                 for address in self._addresses)
+        return min(found, key=list(adoption.Standing).index)
 
     def _is_silent(self, amphora_id):
         """Tell whether it is silent everywhere, and so here, too."""

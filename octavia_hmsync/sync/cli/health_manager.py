@@ -6,6 +6,7 @@ import collections
 
 from cliff import command
 
+from octavia_hmsync import addresses as addr
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import progress
 from octavia_hmsync import exceptions
@@ -36,7 +37,7 @@ class ListHealthManagers(base.ListCommand):
     """
 
     COLUMNS = ('host', 'ip_address', 'port', 'status', 'key', 'zone')
-    LONG_COLUMNS = ('keepalive_at',)
+    LONG_COLUMNS = ('keepalive_at', 'further_addresses')
     METAVAR = '<health-manager>'
 
     def read(self, conf, engine, parsed_args):
@@ -46,8 +47,13 @@ class ListHealthManagers(base.ListCommand):
                 row.status, (row.now - row.keepalive_at).total_seconds(),
                 conf.hmsync.offline_after),
              _tell_key(row, newest), row.zone or None,
-             base.format_time(row.keepalive_at))
+             base.format_time(row.keepalive_at), _list_further(row))
             for row in hm_repo.get_rows(engine)]
+
+
+def _list_further(row):
+    """Return its addresses in further networks, None without any."""
+    return addr.join_list(hm_repo.get_further(row).values()) or None
 
 
 def _tell_key(row, newest):
@@ -96,7 +102,7 @@ class ShowHealthManager(_OfHost, base.ShowOne):
                 f'Health manager {host} is OFFLINE: see its log.')
         return (('host', 'ip_address', 'port', 'status', 'online_since',
                  'keepalive_at', 'heard_at', 'late_at', 'starting_at',
-                 'restart_took', 'key', 'zone'),
+                 'restart_took', 'key', 'zone', 'further_addresses'),
                 (row.host, row.ip_address, row.port, status,
                  base.format_time(row.online_since),
                  base.format_time(row.keepalive_at),
@@ -106,7 +112,7 @@ class ShowHealthManager(_OfHost, base.ShowOne):
                  None if row.restart_took is None
                  else round(row.restart_took),
                  _tell_key(row, generation_repo.get_newest(engine)),
-                 row.zone or None))
+                 row.zone or None, _list_further(row)))
 
 
 class DrainHealthManager(_OfHost, base.Change, command.Command):
@@ -139,11 +145,12 @@ class DrainHealthManager(_OfHost, base.Change, command.Command):
             self.say(f'Health manager {host} at {member.address} is '
                      f'DRAINING.')
         if parsed_args.wait and not parsed_args.dry_run:
-            self._wait(conf, engine, host, member.address,
-                       parsed_args.timeout)
+            self._wait(conf, engine, host, [
+                member.address, *hm_repo.get_further(row).values()],
+                parsed_args.timeout)
 
-    def _wait(self, conf, engine, host, address, timeout):
-        senders = drain.DrainWatch(conf, engine, address)
+    def _wait(self, conf, engine, host, addresses, timeout):
+        senders = drain.DrainWatch(conf, engine, addresses)
         names = load_balancers.Names(engine)
 
         def name(found, *standings):
@@ -255,8 +262,8 @@ class DeleteHealthManager(base.Change, command.Command):
         left: set = set()
         for host in hosts:
             try:
-                left.add(self._delete(conf, engine, host,
-                                      parsed_args.dry_run))
+                left |= self._delete(conf, engine, host,
+                                     parsed_args.dry_run)
             except exceptions.NotPossible as e:
                 if len(hosts) == 1:
                     raise
@@ -271,7 +278,7 @@ class DeleteHealthManager(base.Change, command.Command):
                 seen.parts[0].generation.addresses)))
 
     def _delete(self, conf, engine, host, dry_run):
-        """Delete one; return its address, None if that stays listed."""
+        """Delete one; return its addresses that do not stay listed."""
         row, member = drain.find(engine, host)
         if mem.is_listening(member, conf.hmsync.offline_after) or not (
                 dry_run or hm_repo.delete(engine, host, row.keepalive_at)):
@@ -281,12 +288,13 @@ class DeleteHealthManager(base.Change, command.Command):
         self.say(f'Health manager {host} can be deleted.' if dry_run
                  else f'Health manager {host} is deleted.')
         opts = conf.hmsync
-        if member.address in keeper_repo.get_pinned(
-                engine, opts.offline_after + opts.removal_delay):
+        pinned = keeper_repo.get_pinned(
+            engine, opts.offline_after + opts.removal_delay)
+        if member.address in pinned:
             self.say(f'Its address {member.address} is in the '
                      f'controller_ip_port_list of an octavia.conf and stays '
                      f'in every list. It counts as dead until a health '
                      f'manager registers there, also where one without the '
                      f'plugin listens.')
-            return None
-        return member.address
+        return {member.address, *hm_repo.get_further(row).values()} - {
+            *pinned}

@@ -59,6 +59,10 @@ class Generation:
         """Return the list of one amphora, a tuple; see zones.part()."""
         return zn.part(amphora_id, self.slots, self.zones, names, length)
 
+    def boot_part(self, key, length):
+        """Return the list of new amphorae; see zones.boot_part()."""
+        return zn.boot_part(key, self.slots, self.zones, length)
+
     @property
     def is_on_trial(self):
         """Whether only admitted amphorae get it."""

@@ -2,6 +2,9 @@
 
 """Rows of ``hmsync_health_manager``: register, touch, say goodbye."""
 
+import dataclasses
+import json
+
 from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
@@ -46,7 +49,8 @@ def _is_held(row, offline_after):
 @api.transaction
 def register(connection, host, ip_address, port, instance, offline_after,
              key_digest=None, is_observing=False, plugin_version='',
-             configured_key_digest=None, zone=None, start_took=None):
+             configured_key_digest=None, zone=None, start_took=None,
+             further=None):
     """Set a host to ONLINE at an address, in place of its earlier address.
 
     A DRAINING process stays DRAINING: only another process, or the operator,
@@ -60,10 +64,13 @@ def register(connection, host, ip_address, port, instance, offline_after,
                                   by now.
     :param start_took: seconds for which this process has been starting, None
                        if that is not known.
+    :param further: {network: its IP address there}, of further networks;
+                    see find_taken().
     :raises AddressConflict: if another health manager that is alive holds
                              the address.
     """
     address = addr.format_address(ip_address, port)
+    further = further or {}
     # Write first: under load SQLite cannot turn a read transaction into a
     # write transaction.
     rows.change(connection, _TABLE, _TABLE.c.host == host, host=host)
@@ -93,6 +100,8 @@ def register(connection, host, ip_address, port, instance, offline_after,
               'configured_key_digest': configured_key_digest,
               'plugin_version': plugin_version,
               'zone': zone,
+              'further_addresses': json.dumps(further, sort_keys=True)
+              if further else None,
               'starting_at': None,
               'online_since': types.utcnow(),
               'keepalive_at': types.utcnow()}
@@ -108,9 +117,13 @@ def register(connection, host, ip_address, port, instance, offline_after,
                         **values)
     except db_exc.DBDuplicateEntry:
         raise _conflict(address, 'another health manager') from None
-    left_repo.remove(connection, address)
-    if own is not None and _address(own) != address:
-        left_repo.add(connection, _address(own))
+    addresses = [address, *(addr.format_address(ip, port)
+                            for ip in further.values())]
+    for each in addresses:
+        left_repo.remove(connection, each)
+    for each in _addresses(own) if own else ():
+        if each not in addresses:
+            left_repo.add(connection, each)
 
 
 def _find_restart_took(before, address, start_took):
@@ -129,6 +142,16 @@ def _address(row):
     return addr.format_address(row.ip_address, row.port)
 
 
+def get_further(row):
+    """Return {network: address} of a row, of its further networks."""
+    return {network: addr.format_address(ip, row.port) for network, ip in
+            json.loads(row.further_addresses or '{}').items()}
+
+
+def _addresses(row):
+    return [_address(row), *get_further(row).values()]
+
+
 def _conflict(address, holder):
     return exceptions.AddressConflict(
         f'{address} is already registered by {holder}, which is alive: two '
@@ -139,6 +162,18 @@ def _conflict(address, holder):
 def _change(engine, host, instance, *conditions, **values):
     return rows.change(engine, _TABLE, _TABLE.c.host == host,
                        _TABLE.c.instance == instance, *conditions, **values)
+
+
+def find_taken(engine, host, further, port, offline_after):
+    """Find further addresses that other living health managers hold.
+
+    :param further: as of register().
+    :returns: {network: host that holds the address}.
+    """
+    return {network: row.host for row in get_rows(engine)
+            if row.host != host and _is_held(row, offline_after)
+            for network, ip in further.items()
+            if addr.format_address(ip, port) in _addresses(row)}
 
 
 def touch(engine, host, instance, ip_address, port, offline_after,
@@ -188,8 +223,9 @@ def change_status(connection, host, old, new, check=None):
     was_changed = rows.change(connection, _TABLE, _TABLE.c.host == host,
                               _TABLE.c.status == old, status=new)
     if was_changed and check:
-        check([_to_member(row) for row in connection.execute(
-            _select_counting().order_by(_TABLE.c.host).with_for_update())])
+        check(_to_members(connection.execute(
+            _select_counting().order_by(_TABLE.c.host)
+            .with_for_update()).all()))
     return was_changed
 
 
@@ -202,7 +238,8 @@ def delete(connection, host, keepalive_at):
         return False
     row = connection.execute(sa.select(_TABLE).where(*is_it)).one()
     connection.execute(sa.delete(_TABLE).where(_TABLE.c.host == host))
-    left_repo.add(connection, _address(row))
+    for address in _addresses(row):
+        left_repo.add(connection, address)
     return True
 
 
@@ -241,25 +278,49 @@ def find_usurper(engine, host, instance, offline_after):
 
 def find(engine, host, instance):
     """Return a process's Member, None if the row is another one's."""
+    return find_all(engine, host, instance)[0]
+
+
+def find_all(engine, host, instance):
+    """Return (Member as find(), the list of its further addresses)."""
     row = rows.read_one(engine, _select_counting().where(
         _TABLE.c.host == host, _TABLE.c.instance == instance))
-    return None if row is None else _to_member(row)
+    if row is None:
+        return None, []
+    return _to_member(row), list(get_further(row).values())
 
 
 def get_all(engine):
-    """Return the Members of all registered health managers, by host."""
+    """Return the Members of all registered health managers, by host.
+
+    After them those of their further addresses.
+    """
     return get_all_at(engine)[0]
 
 
 def get_all_at(engine):
     """Return (Members by host, the database's time or None without any)."""
     found = get_rows(engine)
-    return [_to_member(row) for row in found], found[0].now if found else None
+    return _to_members(found), found[0].now if found else None
+
+
+def _to_members(found):
+    members = [_to_member(row) for row in found]
+    known = {m.address for m in members}
+    # Of two with one address the last to write counts.
+    for row, member in sorted(zip(found, members), key=lambda pair: (
+            pair[1].status == mem.OFFLINE, pair[1].keepalive_age)):
+        for network, address in get_further(row).items():
+            if address not in known:
+                known.add(address)
+                members.append(dataclasses.replace(
+                    member, address=address, zone=network, is_further=True))
+    return members
 
 
 def _to_member(row):
     return rows.make(
-        mem.Member, row, address=_address(row),
+        mem.Member, row, address=_address(row), is_further=False,
         keepalive_age=_age(row, 'keepalive_at'),
         online_for=_age(row, 'online_since'),
         is_heard=row.heard_at is not None if row.is_observing else None,

@@ -58,14 +58,7 @@ class InterfaceDriver:
             raise exceptions.InvalidAddress(
                 f'there is no network interface {self._interface} here: '
                 f'plug it, or correct [hmsync] address_interface.')
-        found = sorted(
-            (ip for ip in (
-                # Without the scope of a link-local address.
-                ipaddress.ip_address(a.address.partition('%')[0])
-                for a in addresses
-                if a.family in (socket.AF_INET, socket.AF_INET6))
-             if not ip.is_link_local),
-            key=lambda ip: (ip.version, int(ip)))
+        found = _sort(addresses)
         if not found:
             raise exceptions.InvalidAddress(
                 f'the network interface {self._interface} has no address '
@@ -79,6 +72,60 @@ class InterfaceDriver:
             f'{", ".join(map(str, found))}, and nothing in [hmsync] '
             f'allowed_networks ({", ".join(map(str, networks))}): assign an '
             f'address there, or add its network.')
+
+
+def _sort(addresses):
+    """Return the IP addresses that are not link-local, IPv4 first."""
+    return sorted(
+        (ip for ip in (
+            # Without the scope of a link-local address.
+            ipaddress.ip_address(a.address.partition('%')[0])
+            for a in addresses
+            if a.family in (socket.AF_INET, socket.AF_INET6))
+         if not ip.is_link_local),
+        key=lambda ip: (ip.version, int(ip)))
+
+
+class FurtherAddresses:
+    """This host's addresses in ``[hmsync] further_networks``.
+
+    They are looked up each time, as by the driver interface.
+    """
+
+    def __init__(self, conf):
+        self._conf = conf
+
+    def get(self, own):
+        """Return ({network: IP address}, what is wrong: a list of lines).
+
+        :param own: the address of the address driver; its network is left
+                    out.
+        :raises InvalidConfiguration: if a further network is not a network.
+        """
+        opts = self._conf.hmsync
+        if not opts.further_networks:
+            return {}, []
+        networks = addr.parse_networks(opts.further_networks,
+                                       'further_networks')
+        here = _sort(a for found in psutil.net_if_addrs().values()
+                     for a in found)
+        further, problems = {}, []
+        for network in networks:
+            if ipaddress.ip_address(own) in network:
+                continue
+            ip = next((ip for ip in here if ip in network), None)
+            try:
+                if ip is None:
+                    raise exceptions.InvalidAddress(
+                        'no interface of this host has an address there: '
+                        'run "octavia-hmsync network port plug", or assign '
+                        'one.')
+                further[str(network)] = addr.check_heard(
+                    addr.check_advertised(ip, (), opts.allow_loopback),
+                    self._conf.health_manager.bind_ip)
+            except exceptions.InvalidAddress as e:
+                problems.append(f'[hmsync] further_networks: {network}: {e}')
+        return further, problems
 
 
 class StaticDriver:

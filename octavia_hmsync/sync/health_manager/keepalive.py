@@ -11,6 +11,7 @@ from octavia_hmsync import addresses as addr
 from octavia_hmsync import exceptions
 from octavia_hmsync.sync.db import clocks
 from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.health_manager import address
 from octavia_hmsync.sync import heartbeat_key
 from octavia_hmsync import version
 
@@ -38,6 +39,10 @@ class Keepalive:
         self._instance = instance
         self._clock = clock
         self._start_took = start_took
+        self._further = address.FurtherAddresses(conf)
+        # {network: IP address} as registered, and what was logged of them.
+        self._announced = {}
+        self._further_problems = []
         self._registered = None
         self._has_been_registered = False
         self._clock_is_wrong = False
@@ -63,8 +68,10 @@ class Keepalive:
         try:
             ip_address, port = self._find_address()
             self._tell_key()
-            if not self._touch(ip_address, port):
-                self._register(ip_address, port)
+            further = self._find_further(ip_address, port)
+            if further != self._announced or not self._touch(ip_address,
+                                                             port):
+                self._register(ip_address, port, further)
             self.written_at = time.time()
             self._last_write = self._clock()
             self.status = self._find_status()
@@ -145,6 +152,26 @@ class Keepalive:
             opts.allow_loopback)
         return ip_address, bind.bind_port
 
+    def _find_further(self, ip_address, port):
+        """Return {network: IP address} to announce; log what is wrong."""
+        further, problems = self._further.get(ip_address)
+        if further != self._announced:
+            taken = hm_repo.find_taken(
+                self._engine, self._conf.host, further, port,
+                self._conf.hmsync.offline_after)
+            problems += [
+                f'[hmsync] further_networks: {network}: {further[network]} '
+                f'is already registered by {host}: give each host its own.'
+                for network, host in sorted(taken.items())]
+            further = {network: ip for network, ip in further.items()
+                       if network not in taken}
+        for problem in problems:
+            if problem not in self._further_problems:
+                LOG.warning('Health manager %s announces no address in a '
+                            'further network. %s', self._conf.host, problem)
+        self._further_problems = problems
+        return further
+
     def _configured_digest(self):
         return heartbeat_key.digest(self._conf.health_manager.heartbeat_key)
 
@@ -170,8 +197,8 @@ class Keepalive:
                              self._conf.hmsync.offline_after,
                              self._configured_digest())
 
-    def _register(self, ip_address, port):
-        address = addr.format_address(ip_address, port)
+    def _register(self, ip_address, port, further):
+        own = addr.format_address(ip_address, port)
         if self._has_been_registered:
             # The row was ours. Did another process take the name? Only a
             # starting process may take it from a living one.
@@ -182,16 +209,19 @@ class Keepalive:
                 raise exceptions.HostConflict(
                     f'Another health manager, at {usurper}, is registered as '
                     f'host {self._conf.host} too: each needs a [DEFAULT] '
-                    f'host of its own. This one, at {address}, is not '
+                    f'host of its own. This one, at {own}, is not '
                     f'advertised to amphorae.')
         hm_repo.register(self._engine, self._conf.host, ip_address, port,
                          self._instance, self._conf.hmsync.offline_after,
                          heartbeat_key.digest(self._key),
                          self._is_observing(), version.version_string(),
                          self._configured_digest(),
-                         self._conf.hmsync.zone, self._start_took)
-        self._registered = address
+                         self._conf.hmsync.zone, self._start_took, further)
+        self._registered = own
+        self._announced = further
         self._has_been_registered = True
-        LOG.info('Health manager %s is ONLINE at %s%s.', self._conf.host,
-                 address, f' for zone {self._conf.hmsync.zone}'
-                 if self._conf.hmsync.zone else '')
+        LOG.info('Health manager %s is ONLINE at %s%s%s.', self._conf.host,
+                 own, f' for zone {self._conf.hmsync.zone}'
+                 if self._conf.hmsync.zone else '',
+                 f', and at {", ".join(further.values())} for amphorae of '
+                 f'{", ".join(further)}' if further else '')

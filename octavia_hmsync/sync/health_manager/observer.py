@@ -59,7 +59,8 @@ class AdoptionObserver:
         self._turn = []
         self._after = None
         self._page_read_at = None
-        self._address = None
+        # The first is its own, the others are in further networks.
+        self._addresses = []
         self._is_heard = None
         self._is_draining = False
         self._key_digest = None
@@ -78,7 +79,7 @@ class AdoptionObserver:
                          makes up for this one.
         """
         self._refresh()
-        if self._address is None:
+        if not self._addresses:
             return
         unproven, ages, read_at = self._look_up(amphora_id)
         if unproven is None or not unproven.is_certain:
@@ -90,25 +91,28 @@ class AdoptionObserver:
             unproven.doubt.age + since_read)
         if not adoption.has_had_time(doubt.age, interval):
             return
+        address = adoption.find_receiver(doubt, self._addresses)
+        if address is None:
+            return
         heard = {
-            address: since_read + age for address, age in ages.items()
+            each: since_read + age for each, age in ages.items()
             if adoption.has_had_time(unproven.doubt.age - age, interval)}
-        period = heard.get(self._address)
+        period = heard.get(address)
         # If the keys differ, the heartbeat was not signed with the key that
         # came with the list.
         has_key = None in (self._key_digest, unproven.key_digest) or (
             self._key_digest == unproven.key_digest)
         if has_key and adoption.is_proven_by_receivers(
-                doubt, self._address, set(heard), period, interval):
+                doubt, address, set(heard), period, interval):
             doubt_repo.set_adopted(self._engine, [unproven],
-                                   self._address)
+                                   address)
             self._unproven.pop(amphora_id, None)
             self._looked_up[amphora_id] = None, {}, read_at
-        elif (adoption.is_worth_noting(doubt, self._address, interval) and
-                self._is_news(doubt, period)):
+        elif (adoption.is_worth_noting(doubt, address, interval) and
+                self._is_news(doubt, address, period)):
             heartbeat_repo.note_heartbeat(self._engine, amphora_id,
-                                          self._address, delay)
-            ages[self._address] = -since_read
+                                          address, delay)
+            ages[address] = -since_read
             if amphora_id in self._overdue:
                 # Until its next heartbeat, which may prove it.
                 self._overdue[amphora_id] = float('-inf')
@@ -166,14 +170,14 @@ class AdoptionObserver:
         heard = heartbeat_repo.get_heartbeats(self._engine, amphora_id)
         return rows[0], heard.get(amphora_id, {}), read_at
 
-    def _is_news(self, doubt, period):
+    def _is_news(self, doubt, address, period):
         if period is None:
             return True
         if adoption.is_same(period,
                             self._conf.health_manager.heartbeat_interval):
             # Too early for an amphora to send.
             return False
-        if self._is_draining and self._address not in doubt.addresses:
+        if self._is_draining and address not in doubt.addresses:
             # The drain waits for the last proof.
             return True
         if not adoption.is_overdue(
@@ -194,9 +198,10 @@ class AdoptionObserver:
         self._unproven = {}
         self._heard = {}
         self._looked_up = {}
-        own = hm_repo.find(self._engine, self._conf.host, self._instance)
+        own, further = hm_repo.find_all(self._engine, self._conf.host,
+                                        self._instance)
         if own is not None:
-            self._address = own.address
+            self._addresses = [own.address, *further]
         self._is_heard = own and own.is_heard
         self._is_draining = own is not None and own.status == mem.DRAINING
         self._key_digest = own and own.key_digest

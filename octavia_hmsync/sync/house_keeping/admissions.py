@@ -59,7 +59,7 @@ class Admissions:
 
         :param tried: the zones that group() has returned.
         """
-        if not self._has_zones:
+        if not self._zones:
             return set()
         return {e.zone for e in self._find()[0]
                 if e.zone not in tried and e.tries}
@@ -95,12 +95,14 @@ class Admissions:
                 zone in (None, e.zone)]
 
     @property
-    def _has_zones(self):
-        return bool(self._newest.zones or self._good and self._good.zones)
+    def _zones(self):
+        return {*self._newest.zones.values(),
+                *(self._good.zones.values() if self._good else ())}
 
     def _get_names(self, amphora_ids=None):
-        return (zone_repo.get_names(self._engine, amphora_ids)
-                if self._has_zones else {})
+        zones = self._zones
+        return (zone_repo.get_names(self._engine, zones, amphora_ids)
+                if zones else {})
 
     def _find(self):
         """Return (Eligible ones, ids of those without a list proved good)."""

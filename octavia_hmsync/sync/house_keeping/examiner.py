@@ -231,8 +231,9 @@ class Examiner:
     def _get_parts(self, admitted, generation, settings):
         """Return the list that each amphora gets of a generation."""
         ids = [a.amphora_id for a in admitted]
-        names = zone_repo.get_names(
-            self._engine, ids) if generation.zones else {}
+        zones = generation.zones
+        names = zone_repo.get_names(self._engine, zones.values(),
+                                    ids) if zones else {}
         return {amphora_id: generation.part_for(
             amphora_id, names.get(amphora_id, zn.NOWHERE),
             settings.max_list_length) for amphora_id in ids}

@@ -243,7 +243,7 @@ class Announcer:
             return
         for member in managers.members:
             state = managers.state(member.address)
-            if state in _KINDS:
+            if state in _KINDS and not member.is_further:
                 self._announce(member, *_KINDS[state])
 
     def _announce(self, member, status, payload_class):

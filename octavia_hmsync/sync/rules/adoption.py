@@ -168,6 +168,25 @@ def _could_show(doubt: Doubt, observed: set[str]) -> bool:
                len(other) > len(doubt.addresses) for other in doubt.others)
 
 
+def find_receiver(doubt: Doubt, own: abc.Sequence[str]) -> str | None:
+    """Return at which of its addresses a health manager heard an amphora.
+
+    A health manager does not see to which of its addresses a heartbeat was
+    sent. An amphora sends to that in its list, or in an earlier one.
+
+    :param own: its addresses, the first one for an amphora with no list that
+                has one of them.
+    :returns: None if its lists do not tell.
+    """
+    if len(own) == 1:
+        return own[0]
+    listed = [a for a in own if a in doubt.addresses]
+    before = [a for a in own if any(a in other for other in doubt.others)]
+    if not listed:
+        return (before or own)[0]
+    return listed[0] if {*listed, *before} == {listed[0]} else None
+
+
 def is_proven_by_receivers(doubt: Doubt, address: str,
                            heard: abc.Iterable[str], period: float | None,
                            interval: float) -> bool:

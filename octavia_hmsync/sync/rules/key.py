@@ -88,8 +88,8 @@ class Keys:
 
     def find_other_managers(self, own: str) -> list[str]:
         """Return the hosts of health managers that are up with another key."""
-        return sorted(m.host for m in self._up()
-                      if m.key_digest not in (None, own))
+        return sorted({m.host for m in self._up()
+                       if m.key_digest not in (None, own)})
 
     def find_other_keepers(self, own: str) -> list[str]:
         """Return the hosts of housekeepers that are up with another key."""

@@ -34,10 +34,13 @@ class Member:
                     controller_ip_port_list.
     :param status: what it said last: ONLINE, DRAINING or OFFLINE.
     :param online_for: seconds since it became ONLINE at this address.
-    :param is_heard: whether any heartbeat has arrived there since, None if
-                     it does not report that.
+    :param is_heard: whether any heartbeat has arrived there since, at any
+                     of its addresses, None if it does not report that.
     :param zone: only amphorae of this zone reach it, None for all; see
                  sync.rules.zones.
+    :param is_further: whether this is not its own address, but one that it
+                       has besides in the network ``zone``, for the amphorae
+                       there. Each such address is a Member.
     :param starting_age: seconds since its new process, which does not listen
                          yet, wrote a keepalive; None if there is none.
     :param restart_took: seconds from its last goodbye until it listened
@@ -60,6 +63,7 @@ class Member:
     restart_took: float | None = None
     late_age: float | None = None
     is_zone_drained: bool = False
+    is_further: bool = False
 
 
 def is_silent(keepalive_age: float, offline_after: float) -> bool:

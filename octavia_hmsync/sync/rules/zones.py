@@ -10,9 +10,15 @@ An amphora gets the addresses of its zone. If there are none, it gets the
 addresses without a zone, and without these, all. The addresses of a zone are
 *away* while none of its health managers listens: its amphorae then get the
 addresses without a zone in addition, and are heard at the first that answers.
+
+A network is a zone, too, while health managers have a further address in it,
+named by its CIDR. All addresses in the network are of that zone, and all
+amphorae with an address there.
 """
 
 from collections import abc
+import ipaddress
+import itertools
 import typing
 
 from octavia_hmsync import addresses as addr
@@ -43,6 +49,24 @@ def is_away(zone: str | None) -> bool:
 def home(zone: str) -> str:
     """Return the name of a zone, whether its addresses are away or not."""
     return zone.removesuffix(_AWAY)
+
+
+def find_networks(names: abc.Iterable[str | None]) -> list[addr.IPNetwork]:
+    """Return the zones that are networks, the smallest first."""
+    found = set()
+    for name in filter(None, names):
+        try:
+            found.add(ipaddress.ip_network(home(name)))
+        except ValueError:
+            # An availability zone.
+            continue
+    return sorted(found, key=lambda n: (-n.prefixlen, str(n)))
+
+
+def network_of(ip: addr.IPAddress,
+               networks: abc.Iterable[addr.IPNetwork]) -> str | None:
+    """Return the first network that an address lies in, None if in none."""
+    return next((str(n) for n in networks if ip in n), None)
 
 
 def reachable(addresses: abc.Iterable[str], zones: Zones,
@@ -90,6 +114,23 @@ def part(key: str, slots: abc.Mapping[str, int], zones: Zones, names: Names,
         length - len(kept))))
 
 
+def boot_part(key: str, slots: abc.Mapping[str, int], zones: Zones,
+              length: int) -> tuple[str, ...]:
+    """Choose addresses for new amphorae, whose address is not known yet.
+
+    Those without a zone; while there are networks, those of each network in
+    turn with them, so that every second or so is heard.
+    """
+    views = [NOWHERE, *(frozenset({str(n)}) for n in
+                        find_networks(zones.values()))]
+    if len(views) == 1:
+        return subset.subset(key, slots_of(slots, zones, NOWHERE), length)
+    parts = [subset.subset(key, slots_of(slots, zones, names),
+                           max(1, length // len(views))) for names in views]
+    return tuple(dict.fromkeys(a for turn in itertools.zip_longest(*parts)
+                               for a in turn if a))
+
+
 def views(*lists: Zones) -> list[Names]:
     """Return the zones for which lists' zones differ, and NOWHERE."""
     named = {home(zone) for zones in lists for zone in zones.values() if zone}
@@ -119,7 +160,7 @@ def find_fresh_in(old: abc.Collection[str], old_zones: Zones,
     return after
 
 
-def assign(addresses: abc.Iterable[str], members: abc.Iterable[mem.Member],
+def assign(addresses: abc.Iterable[str], members: abc.Collection[mem.Member],
            last: Zones, kept: abc.Container[str] = ()) -> dict[str, str]:
     """Tell which zone each address is in.
 
@@ -130,8 +171,12 @@ def assign(addresses: abc.Iterable[str], members: abc.Iterable[mem.Member],
     :returns: without addresses that have no zone.
     """
     now: dict[str, str | None] = {m.address: m.zone for m in members}
+    networks = find_networks(m.zone for m in members if m.is_further)
     found = {a: last.get(a) if a in kept or a not in now else now[a]
              for a in addresses}
+    if networks:
+        found.update({a: network for a in found if (network := network_of(
+            addr.parse_address(a)[0], networks))})
     return {a: home(zone) for a, zone in of_list(found, found).items()}
 
 

@@ -143,8 +143,9 @@ class Batch:
 
     def _choose_lists(self, amphora_ids):
         length = timing.Settings.from_conf(self._conf).max_list_length
-        names = zone_repo.get_names(
-            self._engine, amphora_ids) if self._generation.zones else {}
+        zones = self._generation.zones
+        names = zone_repo.get_names(self._engine, zones.values(),
+                                    amphora_ids) if zones else {}
         return {amphora_id: self._generation.part_for(
             amphora_id, names.get(amphora_id, zn.NOWHERE), length)
             for amphora_id in amphora_ids}

@@ -18,9 +18,10 @@ OFFLINE_AFTER = 20
 
 class _Cases(base.DatabaseTestCase):
 
-    def register(self, host='hm1', ip='192.0.2.1', instance='a', port=5555):
+    def register(self, host='hm1', ip='192.0.2.1', instance='a', port=5555,
+                 **values):
         hm_repo.register(self.engine, host, ip, port, instance,
-                         OFFLINE_AFTER)
+                         OFFLINE_AFTER, **values)
 
     def touch(self, host='hm1', instance='a', ip='192.0.2.1', port=5555):
         return hm_repo.touch(self.engine, host, instance, ip, port,
@@ -333,6 +334,71 @@ class HealthManagerCases(_Cases):
         self.assertEqual(['hm2'], list(self.members()))
 
 
+class FurtherAddressCases(_Cases):
+    """Addresses besides its own, each in a network."""
+
+    NEW = {'198.51.100.0/24': '198.51.100.1', '2001:db8::/64': '2001:db8::1'}
+
+    def get_all(self):
+        return [(m.host, m.address, m.zone, m.is_further)
+                for m in hm_repo.get_all(self.engine)]
+
+    def test_each_is_a_member(self):
+        self.register('hm2', '192.0.2.2', zone='edge', is_observing=True)
+        self.register(further=self.NEW, port=5556)
+        self.silence('hm1', 300)
+        self.assertEqual([
+            ('hm1', '192.0.2.1:5556', None, False),
+            ('hm2', '192.0.2.2:5555', 'edge', False),
+            ('hm1', '198.51.100.1:5556', '198.51.100.0/24', True),
+            ('hm1', '[2001:db8::1]:5556', '2001:db8::/64', True)],
+            self.get_all())
+        own, _other, *further = hm_repo.get_all(self.engine)
+        for member_ in further:
+            self.assertEqual((own.keepalive_age, own.status, None), (
+                member_.keepalive_age, member_.status, member_.is_heard))
+        found, others = hm_repo.find_all(self.engine, 'hm1', 'a')
+        self.assertEqual(
+            ('192.0.2.1:5556', ['198.51.100.1:5556', '[2001:db8::1]:5556']),
+            (found.address, others))
+        self.assertEqual((None, []),
+                         hm_repo.find_all(self.engine, 'hm1', 'b'))
+
+    def test_until_it_registers_without(self):
+        self.register(further=self.NEW)
+        self.assertTrue(self.touch())
+        hm_repo.set_offline(self.engine, 'hm1', 'a')
+        self.assertEqual(3, len(self.get_all()))
+        self.register(instance='b')
+        self.assertEqual([('hm1', '192.0.2.1:5555', None, False)],
+                         self.get_all())
+
+    def test_taken(self):
+        def find(host, ip='198.51.100.1', port=5555):
+            return hm_repo.find_taken(self.engine, host,
+                                      {'198.51.100.0/24': ip}, port,
+                                      OFFLINE_AFTER)
+        self.register(further=self.NEW)
+        taken = {'198.51.100.0/24': 'hm1'}
+        self.assertEqual([{}, taken, {}, {}, taken], [
+            find('hm1'), find('hm2'), find('hm2', port=5556),
+            find('hm2', '198.51.100.2'), find('hm2', '192.0.2.1')])
+        self.silence()
+        self.assertEqual({}, find('hm2'))
+
+    def test_two_have_the_same(self):
+        """Own addresses come before further ones, then who wrote last."""
+        self.register('hm0', '192.0.2.3', further=self.NEW)
+        self.register('hm2', '192.0.2.2', further=self.NEW)
+        self.silence('hm2', 1)
+        self.register('hm1', '192.0.2.1', further=self.NEW)
+        hm_repo.set_offline(self.engine, 'hm0', 'a')
+        self.register('hm3', '2001:db8::1')
+        self.assertEqual({'198.51.100.1:5555': 'hm1',
+                          '[2001:db8::1]:5555': 'hm3'}, {
+            a: host for host, a, *_ in self.get_all()[3:]})
+
+
 class LeftAddressCases(_Cases):
     """An address at which a health manager was, and is no more."""
 
@@ -432,6 +498,21 @@ class LeftAddressCases(_Cases):
         self.register('hm2', '192.0.2.1', 'd')
         self.assertEqual(set(), self.left())
         self.assertEqual(2, len(self.members()))
+
+    def test_further_addresses(self):
+        one, two = '198.51.100.1', '198.51.100.2'
+        self.register(further={'a': one, 'b': two})
+        self.assertEqual(set(), self.left())
+        self.register(further={'a': one})
+        self.assertEqual({f'{two}:5555'}, self.left())
+        # It moves to what was a further one.
+        self.register(ip=one)
+        self.assertEqual({f'{two}:5555', '192.0.2.1:5555'}, self.left())
+        self.register(ip=one, further={'b': two})
+        self.assertEqual({'192.0.2.1:5555'}, self.left())
+        self.delete()
+        self.assertEqual({'192.0.2.1:5555', f'{one}:5555', f'{two}:5555'},
+                         self.left())
 
     def test_many_move_at_once(self):
         ips = [f'192.0.2.{n}' for n in range(1, 7)]

@@ -63,6 +63,11 @@ class TestHealthManager(mariadb.MariaDBMixin,
         self.assertIn('Access denied', api.describe(error))
 
 
+class TestFurtherAddresses(mariadb.MariaDBMixin,
+                           health_manager.FurtherAddressCases):
+    pass
+
+
 class TestLeftAddresses(mariadb.MariaDBMixin, health_manager.LeftAddressCases):
     pass
 

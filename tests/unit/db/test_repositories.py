@@ -49,6 +49,11 @@ class TestHealthManager(sqlite.SqliteMixin, health_manager.HealthManagerCases):
     pass
 
 
+class TestFurtherAddresses(sqlite.SqliteMixin,
+                           health_manager.FurtherAddressCases):
+    pass
+
+
 class TestLeftAddresses(sqlite.SqliteMixin, health_manager.LeftAddressCases):
     pass
 

@@ -186,6 +186,16 @@ class TestLiveControllerList(sqlite.SqliteMixin, db_base.DatabaseTestCase):
         self.live._look()
         self.assertEqual(expected, self.option)
 
+    def test_while_there_are_two_networks(self):
+        """Wherever it boots, every second address is in its network."""
+        old, new = (['192.0.2.1:5555', '192.0.2.2:5555'],
+                    ['198.51.100.1:5555', '198.51.100.2:5555'])
+        generation_repo.publish(
+            self.engine, 1, subset.assign_slots({}, old + new), '', 'here',
+            zones=dict.fromkeys(new, '198.51.100.0/24'))
+        self.live._look()
+        self.assertEqual([old[0], new[0], old[1], new[1]], self.option)
+
     def test_no_longer_than_one_can_serve(self):
         published = self.publish(1, 9)
         self.live._look()

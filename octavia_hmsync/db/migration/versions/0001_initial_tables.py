@@ -25,6 +25,7 @@ def upgrade():
         sa.Column('configured_key_digest', sa.String(64), nullable=True),
         sa.Column('plugin_version', sa.String(64), nullable=False),
         sa.Column('zone', sa.String(255), nullable=True),
+        sa.Column('further_addresses', sa.Text, nullable=True),
         sa.Column('is_observing', sa.Boolean, nullable=False),
         sa.Column('heard_at', types.Timestamp, nullable=True),
         sa.Column('online_since', types.Timestamp, nullable=False),

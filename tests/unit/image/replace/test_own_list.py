@@ -62,6 +62,13 @@ class TestOwnList(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual(([EDGE], 'SINGLE'),
                          self.get_told(own_list.give, 'edge1', 'SINGLE'))
 
+    def test_of_a_network(self):
+        """By where it is, whatever zone it has."""
+        self.publish(zones={EDGE: '192.0.2.0/24'})
+        for zone in ('edge1', None):
+            self.assertEqual(([EDGE], 'SINGLE'),
+                             self.get_told(own_list.give, zone, 'SINGLE'))
+
     def test_nobody_is_in_that_zone(self):
         self.publish(zones={EDGE: 'edge2'})
         self.assertEqual((list(CENTER), 'ACTIVE_STANDBY'),

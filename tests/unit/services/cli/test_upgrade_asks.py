@@ -117,6 +117,15 @@ class TestOctavia(test_upgrade.CheckTestCase):
         self.assertEqual('Success',
                          self.found('Advertised address', hmsync=zone)[0])
 
+    def test_further_network(self):
+        for network, told in (
+                ('203.0.113.0/24', 'no interface of this host has an address'),
+                ('203.0.113.1/24', 'has host bits set')):
+            self.assertWarns(told, self.found(
+                'Advertised address', hmsync={
+                    **test_upgrade.GOOD['hmsync'],
+                    'further_networks': network}))
+
     def network(self, supply, **options):
         return self.found(
             'Management network', hmsync_network={'supply_options': supply},

@@ -119,6 +119,36 @@ class TestHealthManager(base.CommandTestCase):
                          zone='edge')
         self.run_ok('health', 'manager', 'drain', 'hm3')
 
+    def test_not_the_last_one_in_a_network(self):
+        def move(host, number):
+            hm_repo.register(
+                self.engine, host, f'192.0.2.{number}', 5555, 'i', 20,
+                further={'198.51.100.0/24': f'198.51.100.{number}'})
+        move('hm1', 101)
+        self.assertEqual(
+            ['198.51.100.101:5555', None], [
+                row['further_addresses'] for row in self.run_json(
+                    'health', 'manager', 'list', '--long')])
+        self.assertEqual('198.51.100.101:5555', self.run_json(
+            'health', 'manager', 'show', 'hm1')['further_addresses'])
+        command = 'health', 'manager', 'drain', 'hm1'
+        self.assertFails('ONLINE in zone 198.51.100.0/24', *command)
+        # Another has it as its own address by now.
+        hm_repo.register(self.engine, 'hm3', '198.51.100.103', 5555, 'i', 20)
+        self.run_ok(*command)
+        move('hm2', 102)
+        self.assertFails('ONLINE without a zone', 'health', 'manager',
+                         'drain', 'hm2')
+
+    def test_delete_one_with_two_addresses(self):
+        hm_repo.register(
+            self.engine, 'hm1', '192.0.2.101', 5555, 'i', 20,
+            further={'198.51.100.0/24': '198.51.100.101'})
+        self.silence('hm1')
+        self.run_ok('health', 'manager', 'delete', 'hm1')
+        self.assertEqual({'192.0.2.101:5555', '198.51.100.101:5555'},
+                         left_repo.get_all(self.engine))
+
     def test_two_drain_at_once(self):
         """Each was allowed to while the other one was ONLINE."""
         for host in ('hm1', 'hm2'):
@@ -307,7 +337,7 @@ class TestDrainWatch(base.CommandTestCase):
         self.records.set_health(self.amphora_id)
         amphora_repo.add_missing(self.engine)
         self.number = 0
-        self.watch = drain.DrainWatch(self.conf, self.engine, DRAINING,
+        self.watch = drain.DrainWatch(self.conf, self.engine, [DRAINING],
                                       clock=lambda: self.now)
 
     def upload(self, addresses):

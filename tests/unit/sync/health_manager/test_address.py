@@ -115,6 +115,42 @@ class TestDrivers(base.TestCase):
             self.interface(*addresses)
             self.assertRefused('has no address yet', 'interface')
 
+    def get_further(self, *networks, own='192.0.2.1', bind_ip='::', **hmsync):
+        return address.FurtherAddresses(self.make_conf(
+            health_manager={'bind_ip': bind_ip},
+            hmsync={'further_networks': list(networks), **hmsync})).get(own)
+
+    def test_further_networks(self):
+        self.interface('192.0.2.1', '198.51.100.12', '198.51.100.7',
+                       'fe80::1%o-hm0', '2001:db8::5')
+        self.assertEqual(({}, []), self.get_further())
+        self.assertEqual(
+            ({'198.51.100.0/24': '198.51.100.7',
+              '2001:db8::/64': '2001:db8::5'}, []),
+            # That of its own address has one already.
+            self.get_further('192.0.2.0/24', '198.51.100.0/24',
+                             '2001:db8::/64'))
+
+    def test_further_network_without_an_address(self):
+        self.interface('192.0.2.1', '198.51.100.7')
+        found, problems = self.get_further('203.0.113.0/24',
+                                           '198.51.100.0/24', 'fe80::/64')
+        self.assertEqual({'198.51.100.0/24': '198.51.100.7'}, found)
+        self.assertEqual(2, len(problems))
+        self.assertIn('203.0.113.0/24: no interface', problems[0])
+
+    def test_further_network_that_nothing_listens_in(self):
+        self.interface('192.0.2.1', '198.51.100.7')
+        found, problems = self.get_further('198.51.100.0/24',
+                                           bind_ip='192.0.2.1')
+        self.assertEqual({}, found)
+        self.assertIn('bind_ip = 0.0.0.0', problems[0])
+
+    def test_further_network_that_is_none(self):
+        e = self.assertRaises(exceptions.InvalidConfiguration,
+                              self.get_further, '198.51.100.7/24')
+        self.assertIn('[hmsync] further_networks: ', str(e))
+
     def test_interface_that_comes_up_late(self):
         driver = address.load_driver(self.make_conf(
             hmsync={'address_driver': 'interface'},

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import socket
 import time
 
 import fixtures
 from oslo_utils import uuidutils
+import psutil
 
 from octavia_hmsync.db import models
 from octavia_hmsync import exceptions
@@ -13,6 +15,7 @@ from octavia_hmsync.sync import heartbeat_key
 from octavia_hmsync.sync.rules import member
 from tests.db_cases import base
 from tests.unit.db import sqlite
+from tests.unit.sync.health_manager import test_address
 
 
 class Listener:
@@ -54,14 +57,16 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.listener, self.driver, self.keepalive = self.make()
 
     def make(self, address='192.0.2.1', host='hm1', **hmsync):
-        conf = self.make_conf(DEFAULT={'host': host}, hmsync=hmsync)
+        conf = self.make_conf(DEFAULT={'host': host}, hmsync=hmsync,
+                              health_manager={'bind_ip': '::'})
         listener, driver = Listener(), AddressDriver(address)
         return listener, driver, keepalive.Keepalive(
             conf, self.engine, driver, listener, uuidutils.generate_uuid())
 
     @property
     def rows_by_host(self):
-        return {m.host: m for m in hm_repo.get_all(self.engine)}
+        return {m.host: m for m in hm_repo.get_all(self.engine)
+                if not m.is_further}
 
     def assertStatus(self, status, address='192.0.2.1:5555', host='hm1'):
         row = self.rows_by_host[host]
@@ -260,6 +265,63 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.keepalive.say_goodbye()
         other.beat()
         self.assertEqual(['hm2'], list(self.rows_by_host))
+
+    def has_further(self, **addresses):
+        """Have this machine an address on each of some interfaces."""
+        self.patch(psutil, 'net_if_addrs', lambda: {
+            name: [test_address.snicaddr(socket.AF_INET, ip)]
+            for name, ip in addresses.items()})
+
+    def make_further(self, *args, **kwargs):
+        subject = self.make(*args, further_networks=['198.51.100.0/24'],
+                            **kwargs)[2]
+        self.make_older(models.HealthManager, 'online_since', 100)
+        return subject
+
+    def get_further(self):
+        return {m.host: m.address for m in hm_repo.get_all(self.engine)
+                if m.is_further}
+
+    def test_further_address(self):
+        """It comes and goes; each time the health manager settles anew."""
+        logged = self.useFixture(fixtures.FakeLogger())
+        subject = self.make_further()
+        for interfaces, expected in (
+                ({}, {}), ({'eth1': '198.51.100.7'},
+                           {'hm1': '198.51.100.7:5555'}), ({}, {})):
+            self.has_further(**interfaces)
+            for _ in range(3):
+                subject.beat()
+                self.assertEqual(expected, self.get_further())
+                self.assertStatus(member.ONLINE)
+        self.assertEqual(2, logged.output.count('no interface of this host'))
+        self.assertEqual(3, logged.output.count('is ONLINE at'))
+        self.assertIn('ONLINE at 192.0.2.1:5555, and at 198.51.100.7 for '
+                      'amphorae of 198.51.100.0/24.', logged.output)
+
+    def test_further_address_of_another_one(self):
+        """Such as a virtual IP that moves: its own address stays."""
+        logged = self.useFixture(fixtures.FakeLogger())
+        self.has_further(vip='198.51.100.7')
+        one = self.make_further()
+        two = self.make_further('192.0.2.2', 'hm2')
+        for _ in range(3):
+            one.beat()
+            two.beat()
+            self.assertEqual({'hm1': '198.51.100.7:5555'},
+                             self.get_further())
+            self.assertStatus(member.ONLINE, '192.0.2.2:5555', 'hm2')
+        self.assertEqual(1, logged.output.count(
+            '198.51.100.7 is already registered by hm1'))
+        one.say_goodbye()
+        two.beat()
+        self.assertStatus(member.ONLINE, '192.0.2.2:5555', 'hm2')
+        self.assertEqual({'hm2': '198.51.100.7:5555'}, self.get_further())
+
+    def test_further_network_that_is_none(self):
+        subject = self.make(further_networks=['198.51.100.7/24'])[2]
+        self.assertRefused(exceptions.InvalidConfiguration,
+                           '[hmsync] further_networks', subject)
 
     def test_key_that_changes(self):
         """SIGHUP changes what octavia.conf has, not what listens."""

@@ -145,6 +145,24 @@ class TestProof(ObserverTestCase):
                          self.row(self.amphora_id).adopted_via)
         self.assertEqual(set(), self.noted())
 
+    def test_at_its_address_in_the_network_of_the_amphora(self):
+        """And no proof where either of its addresses may be meant."""
+        for n in (1, 2):
+            hm_repo.register(self.engine, f'hm{n}', f'192.0.2.{n}', 5555,
+                             f'instance-{n}', 20,
+                             further={'192.0.2.96/27': f'192.0.2.{100 + n}'})
+        self.known((102,), (101, 102))
+        self.make(2).observe(self.amphora_id)
+        self.assertFalse(self.is_adopted(self.amphora_id))
+        self.make(1).observe(self.amphora_id)
+        self.assertEqual(cases.address(101),
+                         self.row(self.amphora_id).adopted_via)
+        self.known((1, 2), (101, 102))
+        for number in (1, 2):
+            self.make(number).observe(self.amphora_id)
+        self.assertFalse(self.is_adopted(self.amphora_id))
+        self.assertEqual(set(), self.noted())
+
     def test_nothing_before_it_has_had_time(self):
         """What arrives then may be meant for any list."""
         self.known((1, 2), (1, 2, 3), age=10)

@@ -13,12 +13,14 @@ from octavia_hmsync.notifications import outbox
 from octavia_hmsync.sync.db import admission as admission_repo
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import listening as listening_repo
 from octavia_hmsync.sync.db import zone as zone_repo
 from octavia_hmsync.sync.db import zone_drain as drain_repo
 from octavia_hmsync.sync.house_keeping import examiner
 from octavia_hmsync.sync.house_keeping import planner
 from octavia_hmsync.sync.house_keeping import synchronizer
 from octavia_hmsync.sync.rules import subset
+from octavia_hmsync.sync.rules import timing
 from octavia_hmsync.sync.rules import trial
 from tests.db_cases import base
 from tests.unit.db import sqlite
@@ -26,6 +28,8 @@ from tests.unit import fakes
 from tests.unit.sync.house_keeping import passes
 
 _LENGTH = 5
+# Their second addresses end in 101 and so on.
+_NEW = '198.51.100.0/24'
 _IN = re.compile(r'IN \((?:VALUES )?\(?\?[?, ()]*\)')
 
 
@@ -60,6 +64,15 @@ class _Cases(sqlite.SqliteMixin, base.DatabaseTestCase):
                          5555, instance, 20, zone=zone)
         self.make_older(models.HealthManager, 'online_since', 100,
                         host=f'hm{number}')
+
+    def move(self, *numbers, instance='first'):
+        """Have health managers announce a second address."""
+        for n in numbers:
+            hm_repo.register(
+                self.engine, f'hm{n}', f'192.0.2.{n}', 5555, instance, 20,
+                further={_NEW: f'198.51.100.{100 + n}'})
+            self.make_older(models.HealthManager, 'online_since', 100,
+                            host=f'hm{n}')
 
     def silence(self, *numbers):
         for n in numbers:
@@ -317,7 +330,8 @@ class TestZones(_Cases):
         self.make_edge()
         ids = [self.add_amphora_in('edge') for _ in range(30)]
         with self.count_statements() as statements:
-            self.assertEqual(30, len(zone_repo.get_names(self.engine, ids)))
+            self.assertEqual(
+                30, len(zone_repo.get_names(self.engine, ['edge'], ids)))
         self.assertEqual(2, len(statements))
 
     def run_all(self):
@@ -352,6 +366,120 @@ class TestZones(_Cases):
             expected = [int(a.split(':')[0].rpartition('.')[2]) for a in
                         subset.subset(amphora_id, slots, _LENGTH)]
             self.assertEqual(expected, self.get_numbers(amphora_id))
+
+
+class TestNetworks(_Cases):
+    """Amphorae move from one network to another."""
+
+    def setUp(self):
+        super().setUp()
+        self.old = self.add_amphorae(2)
+        for number in (1, 2, 3):
+            self.register(number)
+        self.publish()
+
+    def publish(self):
+        self.assertTrue(self.plan())
+        self.open()
+        self.sync()
+
+    def boot(self):
+        """Add an amphora in the new network."""
+        return self.records.add_amphora(
+            f'198.51.100.{len(self.records.rows("amphora"))}',
+            self.records.add_load_balancer())
+
+    def test_from_one_to_the_other(self):
+        old = self.newest
+        uploads = len(self.driver.uploads)
+        self.move(1, 2, 3)
+        self.assertTrue(self.plan())
+        self.assertEqual({f'198.51.100.{n}:5555': _NEW
+                          for n in (101, 102, 103)}, self.newest.zones)
+        # Nothing is new to amphorae of the old network: none tries it.
+        self.assertEqual(trial.CANARY, self.newest.status)
+        examiner.Examiner(self.conf, self.engine,
+                          clock=lambda: self.now).run_once(self.newest)
+        self.assertEqual(trial.OPEN, self.newest.status)
+        self.sync()
+        self.assertEqual(uploads, len(self.driver.uploads))
+        for amphora_id in self.old:
+            self.assertEqual([1, 2, 3], self.get_numbers(amphora_id))
+        new = self.boot()
+        self.sync()
+        self.assertEqual([101, 102, 103], self.get_numbers(new))
+        # Amphorae have moved; health managers follow, one after the other.
+        for number in (1, 2, 3):
+            hm_repo.register(self.engine, f'hm{number}',
+                             f'198.51.100.{100 + number}', 5555, 'second', 20)
+            self.make_older(models.HealthManager, 'online_since', 100,
+                            host=f'hm{number}')
+            self.publish()
+            self.assertEqual([101, 102, 103], self.get_numbers(new))
+        self.assertEqual(
+            ([f'198.51.100.{n}:5555' for n in (101, 102, 103)], {}),
+            (list(self.newest.addresses), self.newest.zones))
+        self.assertGreater(self.newest.number, old.number)
+        self.assertNotIn('WARNING', self.log.output)
+
+    def test_while_some_do_not_announce_it_yet(self):
+        new = self.boot()
+        self.sync()
+        self.assertEqual([1, 2, 3], self.get_numbers(new))
+        self.move(1)
+        self.publish()
+        self.assertEqual([101], self.get_numbers(new))
+        # It is away: its amphorae get the others in addition.
+        self.silence(1)
+        self.assertTrue(self.plan())
+        self.assertEqual(trial.OPEN, self.newest.status)
+        self.sync()
+        self.assertEqual([2, 3, 101], [
+            n for n in self.get_numbers(new) if n != 1])
+
+    def test_new_addresses_are_tried_in_their_network(self):
+        self.move(1, 2)
+        self.publish()
+        news = [self.boot() for _ in range(3)]
+        for amphora_id in (*self.old, *news):
+            self.records.set_health(amphora_id)
+        self.sync()
+        self.move(3)
+        self.plan()
+        self.configure(canary_size=1)
+        examiner.Examiner(self.conf, self.engine,
+                          clock=lambda: self.now).run_once(self.newest)
+        admitted, = admission_repo.get_admitted(self.engine,
+                                                self.newest.number)
+        self.assertIn(admitted.amphora_id, news)
+
+    def test_a_drained_one_leaves_both(self):
+        self.move(1, 2, 3)
+        self.publish()
+        new = self.boot()
+        hm_repo.change_status(self.engine, 'hm2', 'ONLINE', 'DRAINING')
+        self.publish()
+        self.assertEqual([[1, 3], [101, 103]], [
+            self.get_numbers(i) for i in (self.old[0], new)])
+
+    def test_it_is_announced_once(self):
+        notifier = fakes.Notifier()
+        self.move(1, 2, 3)
+        subject = planner.Announcer(self.engine, notifier)
+        for _ in range(3):
+            subject.run_once(listening_repo.get_health_managers(
+                self.engine, timing.Settings.from_conf(self.conf)))
+        self.assertEqual([f'192.0.2.{n}:5555' for n in (1, 2, 3)],
+                         [payload.address for payload in notifier.take()])
+
+    def test_few_statements(self):
+        ids = [self.boot() for _ in range(30)]
+        for asked in (ids, None):
+            with self.count_statements() as statements:
+                self.assertEqual(
+                    dict.fromkeys(ids, frozenset({_NEW})),
+                    zone_repo.get_names(self.engine, [_NEW, 'edge'], asked))
+            self.assertEqual(2, len(statements))
 
 
 class TestTrialByZone(_Cases):

@@ -202,6 +202,31 @@ class TestJudge(base.TestCase):
                           self.judge(doubt, observed=(1, 3)))
 
 
+class TestReceiver(base.TestCase):
+    """Of two addresses of one health manager, 1 and 9."""
+
+    def find(self, new, *previous, own=(1, 9)):
+        found = adoption.find_receiver(make_doubt(new, *previous),
+                                       cases.addresses(*own))
+        return found and int(found.partition(':')[0].rpartition('.')[2])
+
+    def test_only_one(self):
+        for new, previous in (((1, 2), ()), ((2,), ((1,),)), ((2,), ())):
+            self.assertEqual(1, self.find(new, *previous, own=(1,)))
+
+    def test_what_its_lists_have(self):
+        self.assertEqual(9, self.find((8, 9), (8,)))
+        self.assertEqual(1, self.find((1, 2), (1, 2, 3)))
+        self.assertEqual(9, self.find((8,), (8, 9)))
+        self.assertEqual(1, self.find((8,), (7,)))
+        self.assertEqual(9, self.find((8, 9), adoption.Unknown()))
+
+    def test_it_may_have_changed_from_one_to_the_other(self):
+        self.assertIsNone(self.find((8, 9), (1, 2)))
+        self.assertIsNone(self.find((8, 9), (7, 8), (1, 2)))
+        self.assertIsNone(self.find((1, 9)))
+
+
 class TestReceivers(base.TestCase):
 
     def proven(self, doubt, *heard, period=None):

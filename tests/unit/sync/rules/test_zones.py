@@ -121,6 +121,109 @@ class TestAssign(base.BaseTestCase):
             cases.addresses(1), members, {}, cases.addresses(1)))
 
 
+NEW = '198.51.100.0/24'
+
+
+def new(number):
+    """Return the address of a health manager in the further network."""
+    return f'198.51.100.{number}:5555'
+
+
+def with_further(*members):
+    """Return members, and those of their further addresses."""
+    return [*members, *(dataclasses.replace(
+        m, address=m.address.replace('192.0.2.', '198.51.100.'), zone=NEW,
+        is_further=True) for m in members)]
+
+
+class TestNetworks(base.BaseTestCase):
+
+    IN_NEW = frozenset({NEW})
+
+    def assign(self, members, last=None):
+        return zones.assign({m.address for m in members}, members, last or {})
+
+    def test_of_what_is_a_network(self):
+        self.assertEqual(
+            ['198.51.100.64/26', NEW, '10.0.0.0/8'],
+            [str(n) for n in zones.find_networks(
+                ['10.0.0.0/8', 'edge', None, '', 'edge/1',
+                 f'{NEW} (away)', NEW, '198.51.100.64/26', '10.0.0.1/8'])])
+
+    def test_all_that_is_in_it(self):
+        """Also what has it as its own address by now, or is pinned."""
+        moved = dataclasses.replace(cases.make_member(4), address=new(4))
+        members = [moved, *with_further(*cases.alive(1, 2))]
+        found = zones.assign({m.address for m in members} | {new(9)},
+                             members, {}, kept={new(1)})
+        self.assertEqual({new(n): NEW for n in (1, 2, 4, 9)}, found)
+        # As soon as nothing is further, it is no network of its own.
+        self.assertEqual({}, self.assign([moved]))
+
+    def test_each_is_in_the_smallest(self):
+        members = with_further(*cases.alive(1, 70))
+        members.append(dataclasses.replace(
+            members[-1], zone='198.51.100.64/26'))
+        self.assertEqual({new(1): NEW, new(70): '198.51.100.64/26'},
+                         self.assign(members))
+
+    def test_an_availability_zone_beside_it(self):
+        members = [*in_zone('edge', cases.make_member(3)),
+                   *with_further(*cases.alive(1))]
+        self.assertEqual({cases.address(3): 'edge', new(1): NEW},
+                         self.assign(members))
+
+    @given(st.sets(st.integers(1, 9), min_size=1),
+           st.sets(st.integers(1, 9)), st.sets(st.integers(1, 9)))
+    def test_each_gets_those_in_its_network(self, numbers, further, moved):
+        """Whichever health managers have two addresses, or have moved."""
+        members = []
+        for n in numbers:
+            member = cases.make_member(n)
+            if n in moved:
+                members.append(dataclasses.replace(member, address=new(n)))
+            else:
+                members += with_further(member)[:1 + (n in further)]
+        addresses = [m.address for m in members]
+        found = self.assign(members)
+        inside = {a for a in addresses if a.startswith('198')}
+        outside = set(addresses) - inside
+        reached = set(zones.reachable(addresses, found, self.IN_NEW))
+        others = set(zones.reachable(addresses, found, zones.NOWHERE))
+        if not numbers & further - moved:
+            self.assertEqual(({}, set(addresses)), (found, reached))
+            self.assertEqual(set(addresses), others)
+            return
+        self.assertEqual(inside, reached)
+        self.assertEqual(outside, others)
+
+    def test_of_new_amphorae(self):
+        """Every second address is one of its own, wherever it boots."""
+        slots = {a: n for n, a in enumerate(
+            [*cases.addresses(1, 2, 3), *map(new, (1, 2, 3))])}
+        found = {new(n): NEW for n in (1, 2, 3)}
+        self.assertEqual(
+            (cases.address(1), new(1), cases.address(2), new(2),
+             cases.address(3), new(3)),
+            zones.boot_part('hk', slots, found, 6))
+        part = zones.boot_part('hk', slots, found, 5)
+        self.assertEqual(4, len(part))
+        self.assertEqual([False, True] * 2, [a in found for a in part])
+        self.assertEqual(2, len(zones.boot_part('hk', slots, found, 1)))
+
+    @given(st.text(), st.sets(st.integers(1, 9), min_size=1),
+           st.dictionaries(st.integers(1, 9), st.just('edge')),
+           st.integers(1, 9))
+    def test_of_new_amphorae_without_networks(self, key, numbers, of_each,
+                                              length):
+        slots = {a: n for n, a in enumerate(cases.addresses(*numbers))}
+        found = {cases.address(n): zone for n, zone in of_each.items()}
+        self.assertEqual(
+            subset.subset(key, zones.slots_of(slots, found, zones.NOWHERE),
+                          length),
+            zones.boot_part(key, slots, found, length))
+
+
 class TestDecide(base.BaseTestCase):
 
     @given(cases.worlds())
