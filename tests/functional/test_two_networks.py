@@ -108,6 +108,10 @@ class TestTwoNetworks(base.FunctionalTestCase):
                         PORT)
             self.wait_until_published([*self.old(*left),
                                        *self.new(2, 3, 4)])
+        # Only one that is dead has a further address.
+        deleted = cloud.command('octavia-hmsync', 'health', 'manager',
+                                'delete', 'hm1')
+        self.assertEqual((0, ''), (deleted.returncode, deleted.stderr))
         self.wait_for(lambda: not self.newest().zones, 'list without zones')
         self.wait_until_applied({agent.amphora_id for agent in new})
         for agent in new:

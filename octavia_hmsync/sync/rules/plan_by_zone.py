@@ -40,7 +40,8 @@ def decide(managers: listening.HealthManagers, last: tuple[str, ...] | None,
     _empty_drained(managers, lists, decisions)
     reasons = [_of_zone(d.reason, zone) for zone, d in decisions.items()
                if d.addresses is not None]
-    for zone in _find_deserted(managers, lists):
+    for zone in [*_find_deserted(managers, lists),
+                 *_find_left(managers, lists)]:
         if not all(map(managers.is_gone, lists[zone])):
             # Its addresses are away: its amphorae use others meanwhile.
             decisions[zone] = dataclasses.replace(decisions[zone], held=None)
@@ -49,6 +50,7 @@ def decide(managers: listening.HealthManagers, last: tuple[str, ...] | None,
             f'removed {addr.join_list(lists[zone])} (no health manager is '
             f'left)', zone))
         lists[zone] = ()
+        decisions[zone] = dataclasses.replace(decisions[zone], held=None)
     return _combine(managers, last or (), lists, '; '.join(reasons),
                     _join_held(decisions))
 
@@ -123,6 +125,20 @@ def _find_deserted(managers: listening.HealthManagers,
             if zone and addresses and not any(
                 managers.may_listen(a) or a in managers.pinned
                 for a in addresses)]
+
+
+def _find_left(managers: listening.HealthManagers,
+               lists: abc.Mapping[str | None, tuple[str, ...]]
+               ) -> list[None]:
+    """Find [None] if health managers have left for networks, and all of them.
+
+    Amphorae may have moved there, or not: they would not be heard otherwise.
+    """
+    networks = {str(n) for n in zn.find_networks(lists)}
+    is_left = (lists[None] and all(map(managers.is_gone, lists[None])) and
+               any(managers.listens(a) for zone, part in lists.items()
+                   if zone in networks for a in part))
+    return [None] if is_left else []
 
 
 def _combine(managers: listening.HealthManagers, last: tuple[str, ...],

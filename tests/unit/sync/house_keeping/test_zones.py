@@ -453,6 +453,28 @@ class TestNetworks(_Cases):
                                                 self.newest.number)
         self.assertIn(admitted.amphora_id, news)
 
+    def test_while_a_dead_one_is_remembered(self):
+        """With its address in the old network, and one in the new one."""
+        self.move(1, 2)
+        self.publish()
+        new = self.boot()
+        self.silence(1)
+        self.publish()
+        for number in (2, 3):
+            hm_repo.register(self.engine, f'hm{number}',
+                             f'198.51.100.{100 + number}', 5555, 'second', 20)
+            self.make_older(models.HealthManager, 'online_since', 100,
+                            host=f'hm{number}')
+        for _ in range(3):
+            if self.plan():
+                self.open()
+        self.sync()
+        self.assertEqual([102, 103], [
+            n for n in self.get_numbers(new) if n != 101])
+        self.assertFalse([a for a in self.newest.addresses
+                          if a.startswith('192') and a != '192.0.2.1:5555'])
+        self.assertNotIn('WARNING', self.log.output)
+
     def test_a_drained_one_leaves_both(self):
         self.move(1, 2, 3)
         self.publish()
