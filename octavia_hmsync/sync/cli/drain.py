@@ -79,7 +79,7 @@ def check_zone(engine, zone, offline_after):
     """
     if zone in zone_repo.get_all_names(engine):
         return []
-    members = hm_repo.get_all(engine)
+    members = [m for m in hm_repo.get_all(engine) if not m.is_further]
     leaving = [m.host for m in members if m.zone == zone and
                mem.is_listening(m, offline_after)]
     suspects = trial.get_suspects(generation_repo.get_suspects(engine),

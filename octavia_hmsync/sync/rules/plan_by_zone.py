@@ -60,8 +60,11 @@ def _empty_drained(managers: listening.HealthManagers,
                    decisions: dict[str | None, plan.Decision]) -> None:
     """Let the last ones of a drained zone leave, too, if others listen.
 
-    Only amphorae that reach all health managers send to them.
+    Only amphorae that reach all health managers send to them; while some are
+    in networks of their own, that is not known.
     """
+    if zn.find_networks(lists):
+        return
     for zone, part in list(lists.items()):
         others = set().union(*(addresses for other, addresses in lists.items()
                                if other != zone))
