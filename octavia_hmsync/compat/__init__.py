@@ -144,10 +144,13 @@ LISTENER_STATISTICS = sa.table(
 TAG = sa.table(
     'tags', sa.column('resource_id', sa.String(36)),
     sa.column('tag', sa.String(255)))
+# Of each load balancer with a pair.
+VRRP_GROUP = sa.table(
+    'vrrp_group', sa.column('load_balancer_id', sa.String(36)))
 IMAGE_TABLES = (FLAVOR, FLAVOR_PROFILE, VIP, ADDITIONAL_VIP,
                 VIP_SECURITY_GROUP, LISTENER, LISTENER_CIDR, SNI, POOL,
                 MEMBER, TAG, HEALTH_MONITOR, LISTENER_STATISTICS, L7POLICY,
-                L7RULE)
+                L7RULE, VRRP_GROUP)
 
 # Profiles of availability zones, as JSON.
 AVAILABILITY_ZONE = sa.table(
@@ -196,6 +199,8 @@ TOPOLOGY_OF_ROLE = {
 ROLES_BY_HARM = (constants.ROLE_BACKUP, ROLE_IN_CLUSTER,
                  constants.ROLE_MASTER, constants.ROLE_STANDALONE)
 
+TOPOLOGY_SINGLE = constants.TOPOLOGY_SINGLE
+SINGLE_ROLE = constants.ROLE_STANDALONE
 # How many amphorae a load balancer has.
 AMPHORAE_OF_TOPOLOGY = {constants.TOPOLOGY_SINGLE: 1,
                         constants.TOPOLOGY_ACTIVE_STANDBY: 2}
@@ -243,7 +248,8 @@ LOCAL_GENERATOR = 'local_cert_generator'
 # Keys in the profile of a flavor (Nova) and of an availability zone (Nova,
 # Cinder, Neutron).
 COMPUTE_FLAVOR = constants.COMPUTE_FLAVOR
-# Keys in the profile of a flavor that no running load balancer can change.
+# Keys in the profile of a flavor; the second is of what no running load
+# balancer can change.
 FLAVOR_TOPOLOGY = constants.LOADBALANCER_TOPOLOGY
 FLAVOR_SRIOV = constants.SRIOV_VIP
 COMPUTE_ZONE = constants.COMPUTE_ZONE

@@ -50,6 +50,9 @@ _STORED = {
 SINGLE_ROLE = constants.ROLE_STANDALONE
 SINGLE = constants.TOPOLOGY_SINGLE
 ACTIVE_STANDBY = constants.TOPOLOGY_ACTIVE_STANDBY
+# The roles of the amphorae that a topology has.
+ROLES = {SINGLE: (SINGLE_ROLE,),
+         ACTIVE_STANDBY: (constants.ROLE_MASTER, constants.ROLE_BACKUP)}
 
 
 def load_network_driver():
@@ -151,6 +154,29 @@ def make_build_flow(load_balancer, role):
         constants.VIP: load_balancer.vip.to_dict(),
         constants.ADDITIONAL_VIPS: [
             vip.to_dict() for vip in load_balancer.additional_vips]}
+
+
+def ensure_server_group(load_balancer):
+    """Let the new amphorae of a load balancer be apart, as octavia.conf says.
+
+    :raises Exception: any error of the compute driver.
+    """
+    from octavia.controller.worker.v2.tasks import compute_tasks
+    from octavia.controller.worker.v2.tasks import database_tasks
+
+    if not CONF.nova.enable_anti_affinity or load_balancer.server_group_id:
+        return
+    load_balancer.server_group_id = (
+        compute_tasks.NovaServerGroupCreate().execute(load_balancer.id))
+    database_tasks.UpdateLBServerGroupInDB().execute(
+        load_balancer.id, load_balancer.server_group_id)
+
+
+def ensure_vrrp_group(load_balancer_id):
+    """Make the row that render_keepalived() needs, if there is none."""
+    from octavia.controller.worker.v2.tasks import database_tasks
+
+    database_tasks.CreateVRRPGroupForLB().execute(load_balancer_id)
 
 
 def read_network_config(load_balancer, amphora, network_driver):

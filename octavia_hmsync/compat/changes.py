@@ -48,6 +48,11 @@ _REPLACE = (
          ('prefix', 'role')),
     Call(f'{_WORKER}.tasks.network_tasks', 'GetVIPSecurityGroupID', 0,
          ('requires', 'provides')),
+    Call(f'{_WORKER}.tasks.compute_tasks', 'NovaServerGroupCreate.execute', 2),
+    Call(f'{_WORKER}.tasks.database_tasks', 'UpdateLBServerGroupInDB.execute',
+         3),
+    Call(f'{_WORKER}.tasks.database_tasks', 'CreateVRRPGroupForLB.execute',
+         2),
     Call('octavia.api.drivers.utils',
          'db_loadbalancer_to_provider_loadbalancer', 1),
     Call('octavia.amphorae.drivers.keepalived.jinja.jinja_cfg',
@@ -145,7 +150,8 @@ _CONSTANTS_OF_FAILOVER = ('RPC_NAMESPACE_CONTROLLER_AGENT',
 _DRIVERS = (
     ('octavia.network.drivers', 'network_driver', (
         ('delete_port', 2), ('get_network', 2), ('get_network_configs', 3),
-        ('get_port', 2), ('get_port_by_name', 2), ('get_subnet', 2))),
+        ('get_port', 2), ('get_port_by_name', 2), ('get_subnet', 2),
+        ('update_vip', 2))),
     ('octavia.compute.drivers', 'compute_driver', (('delete', 2),)),
 )
 

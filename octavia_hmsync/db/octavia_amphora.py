@@ -39,6 +39,12 @@ def set_right(connection, amphora_ids):
         .values(busy=False))
 
 
+def set_busy(engine, amphora_ids):
+    """Keep Octavia from a failover of amphorae, until set_right()."""
+    rows.write(engine, sa.update(_HEALTH).where(
+        _HEALTH.c.amphora_id.in_(amphora_ids)).values(busy=True))
+
+
 @api.transaction
 def set_going(connection, amphora_id):
     """Keep Octavia from a failover of an amphora that is about to go."""

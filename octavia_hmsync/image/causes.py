@@ -38,6 +38,9 @@ class Kind(enum.StrEnum):
     NETWORK = 'NETWORK'
     """A network in which their instances have a port."""
 
+    TOPOLOGY = 'TOPOLOGY'
+    """A role that this topology, the new one, does not have."""
+
     CERTIFICATE = 'CERTIFICATE'
     """A certificate that ends before a time, in ISO format, UTC."""
 
@@ -62,6 +65,7 @@ class Cause:
                 f'that of flavor {self.value}' if self.value else
                 '[controller_worker] amp_flavor_id'),
             Kind.NETWORK: f'network {self.value}',
+            Kind.TOPOLOGY: f'another topology than {self.value}',
             Kind.CERTIFICATE: f'a certificate that ends before {self.value}',
             Kind.BALANCE: 'a compute zone with more members than others',
         }[self.kind]
@@ -176,12 +180,21 @@ def is_selected(cause: Cause, amphora: outdated.Amphora,
             return (place.compute_flavor is not None and
                     amphora.compute_flavor not in (None,
                                                    place.compute_flavor))
+        case Kind.TOPOLOGY:
+            return compat.TOPOLOGY_OF_ROLE.get(amphora.role) not in (
+                None, cause.value)
         case Kind.CERTIFICATE:
             return (amphora.certificate_ends_at is not None and
                     amphora.certificate_ends_at <
                     datetime.datetime.fromisoformat(cause.value or ''))
         case _:
             return False
+
+
+def count_new(cause: Cause) -> int:
+    """Return how many amphorae are built before an old one goes."""
+    return (compat.AMPHORAE_OF_TOPOLOGY[cause.value]
+            if cause.kind is Kind.TOPOLOGY and cause.value else 1)
 
 
 @dataclasses.dataclass(frozen=True)

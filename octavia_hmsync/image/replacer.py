@@ -19,6 +19,7 @@ from octavia_hmsync import crew
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 from octavia_hmsync import held as held_
+from octavia_hmsync.image import causes
 from octavia_hmsync.image.db import aftermath as aftermath_repo
 from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import replacement as replace_repo
@@ -26,6 +27,7 @@ from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import phases
 from octavia_hmsync.image.replace import attempt
+from octavia_hmsync.image.replace import change
 from octavia_hmsync.image.replace import process
 from octavia_hmsync.image.replace import stock
 from octavia_hmsync.image.replace import work as work_
@@ -203,8 +205,9 @@ class Replacer:
     def _choose_way(self, replacement):
         """Return the class that carries a replacement out."""
         return self._ways.get(replacement.topology) or (
-            stock.Stock if replacement.mode == rollout_repo.FAILOVER
-            else process.Process)
+            stock.Stock if replacement.mode == rollout_repo.FAILOVER else
+            change.Process if replacement.cause == causes.Kind.TOPOLOGY else
+            process.Process)
 
     def _carry_out(self, replacement, held):
         work = self._works[held.owner] = work_.Work(

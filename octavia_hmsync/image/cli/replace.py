@@ -11,6 +11,7 @@ from octavia_hmsync.cli import base
 from octavia_hmsync.cli import finding
 from octavia_hmsync.cli import progress
 from octavia_hmsync import exceptions
+from octavia_hmsync.image import causes
 from octavia_hmsync.image.cli import replacement as replacement_commands
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
@@ -43,6 +44,7 @@ class Replace(base.DatabaseMixin, command.Command):
     ARGUMENT = ('loadbalancer', 'its name or id')
     FORCE = 'replace amphorae that have the newest image, too, or of an ' \
             'unknown one'
+    _cause = causes.Cause()
     # Reports errors in the combination of arguments like argparse.
     parser: typing.Any
 
@@ -93,14 +95,15 @@ class Replace(base.DatabaseMixin, command.Command):
             self._end(engine, load_balancer, image_id, parsed_args)
             return
         for warning in _check_preflight(
-                conf, engine, load_balancer, targets, parsed_args.mode):
+                conf, engine, load_balancer, targets, parsed_args.mode,
+                causes.count_new(self._cause)):
             self.app.stderr.write(f'{warning}\n')
         replacement_commands.check_that_somebody_is_up(engine, max_age)
         if parsed_args.dry_run:
             self._say(
                 f'Of load balancer {load_balancer.id} would be replaced, by '
-                f'mode {parsed_args.mode} with image {image_id}: '
-                f'{", ".join(a.id for a in old)}.')
+                f'mode {parsed_args.mode} with image {image_id}'
+                f'{self._describe_more()}: {", ".join(a.id for a in old)}.')
             return
         replacement_id = self._add(engine, load_balancer, image_id,
                                    parsed_args)
@@ -120,6 +123,10 @@ class Replace(base.DatabaseMixin, command.Command):
 
     def _say(self, text):
         self.app.stdout.write(f'{text}\n')
+
+    def _describe_more(self):
+        """Return in words what else would change."""
+        return ''
 
     def _plan(self, _conf, _engine, load_balancer, _found, _parsed_args):
         """Return it as it is to be, or raise NotPossible.
@@ -235,11 +242,11 @@ def _check_known(load_balancer, image_id):
             f'--force it is replaced all the same.')
 
 
-def _check_preflight(conf, engine, load_balancer, targets, mode):
+def _check_preflight(conf, engine, load_balancer, targets, mode, more):
     """Return warnings, or raise NotPossible with a line for each failure."""
     from octavia_hmsync.image.preflight import run
 
-    found = run.judge(conf, engine, load_balancer, targets, mode)
+    found = run.judge(conf, engine, load_balancer, targets, mode, more=more)
     if found.failures:
         raise exceptions.NotPossible('\n'.join(found.failures))
     return list(found.warnings)

@@ -12,17 +12,19 @@ from octavia_hmsync.image.cli import replace
 from octavia_hmsync.image.cli import selection
 from octavia_hmsync.image.db import inventory as inventory_repo
 from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image import inventory
+from octavia_hmsync.image import outdated
 from octavia_hmsync.image import whereabouts
 
 
 class Resize(replace.Replace):
     """Give a load balancer another flavor of Octavia, make before break.
 
-    Its amphorae of another compute flavor are replaced, as by "image replace";
-    VIP and statistics stay. A flavor of another topology is refused, since no
-    running load balancer can change that. To go back, resize it to the flavor
-    of before.
+    Its amphorae of another compute flavor are replaced, as by "image replace".
+    A flavor for ACTIVE_STANDBY makes a pair of a SINGLE load balancer: both
+    amphorae are built and proven before the old one goes. VIP and statistics
+    stay. To go back to another compute flavor, resize it again.
     """
 
     FORCE = 'replace amphorae that have the compute flavor, too, or an ' \
@@ -39,11 +41,12 @@ class Resize(replace.Replace):
 
     def _plan(self, conf, engine, load_balancer, found, parsed_args):
         new = _find_flavor(conf, engine, parsed_args.flavor)
-        self._cause = causes.Cause(causes.Kind.FLAVOR, new and new.id)
+        self._flavor_id = new and new.id
+        self._cause = find_cause(load_balancer, new)
         self._old_id = load_balancer.flavor_id
         if found is not None:
-            if (whereabouts.get_cause(found) == self._cause and
-                    self._old_id == self._cause.value):
+            if self._old_id == self._flavor_id and whereabouts.get_cause(
+                    found).kind in (causes.Kind.FLAVOR, causes.Kind.TOPOLOGY):
                 return load_balancer
             raise exceptions.NotPossible(
                 f'Load balancer {load_balancer.id} is being replaced already, '
@@ -53,17 +56,27 @@ class Resize(replace.Replace):
         if problem:
             raise exceptions.NotPossible(
                 f'Load balancer {load_balancer.id} cannot get '
-                f'{_describe(self._cause.value)}: {problem}')
+                f'{_describe(self._flavor_id)}: {problem}')
+        if self._cause.kind is causes.Kind.TOPOLOGY:
+            problem = why_not_changed(load_balancer, parsed_args.mode)
+            if problem:
+                raise exceptions.NotPossible(
+                    f'The topology of load balancer {load_balancer.id} cannot '
+                    f'become {self._cause.value}: {problem}')
         return inventory.Inventory(conf, engine).with_flavor(
-            load_balancer, self._cause.value)
+            load_balancer, self._flavor_id)
+
+    def _describe_more(self):
+        return (f' and topology {self._cause.value}'
+                if self._cause.kind is causes.Kind.TOPOLOGY else '')
 
     def _find_old(self, conf, engine, load_balancer, _image_id):
         return whereabouts.Selection(conf, engine, self._cause).find(
             load_balancer)
 
     def _end(self, engine, load_balancer, _image_id, parsed_args):
-        flavor = _describe(self._cause.value)
-        if self._cause.value == self._old_id:
+        flavor = _describe(self._flavor_id)
+        if self._flavor_id == self._old_id:
             self._say(f'Load balancer {load_balancer.id} has {flavor}, and '
                       f'all of its amphorae its compute flavor: there is '
                       f'nothing to do.')
@@ -73,7 +86,7 @@ class Resize(replace.Replace):
                       f'and no amphora would be replaced.')
             return
         if not replace_repo.resize(engine, load_balancer.id,
-                                   self._cause.value, self._old_id):
+                                   self._flavor_id, self._old_id):
             raise exceptions.NotPossible(
                 f'Load balancer {load_balancer.id} was changed by another '
                 f'command at this moment: run the command again.')
@@ -83,7 +96,7 @@ class Resize(replace.Replace):
 
     def _order(self, engine, new):
         return replace_repo.resize(
-            engine, new.load_balancer_id, self._cause.value, self._old_id,
+            engine, new.load_balancer_id, self._flavor_id, self._old_id,
             dataclasses.replace(new, cause=self._cause.kind.value,
                                 cause_value=self._cause.value))
 
@@ -101,18 +114,54 @@ def _describe(flavor_id):
     return f'flavor {flavor_id}' if flavor_id else 'no flavor'
 
 
-def why_not(load_balancer, flavor):
-    """Tell why a load balancer cannot get a flavor, None if it can; pure.
+def find_cause(load_balancer, flavor):
+    """Return the Cause of a resize; pure.
 
     A flavor without a topology leaves that as it is.
 
-    :param flavor: a row of get_flavors().
+    :param flavor: a row of get_flavors(), or None.
     """
+    data = (flavor and _read(flavor)) or {}
+    topology = data.get(compat.FLAVOR_TOPOLOGY)
+    if (topology in (None, load_balancer.topology) or
+            load_balancer.provider == compat.CLUSTER_PROVIDER):
+        return causes.Cause(causes.Kind.FLAVOR, flavor and flavor.id)
+    return causes.Cause(causes.Kind.TOPOLOGY, topology)
+
+
+def _read(flavor):
+    """Return the data of a flavor, None if it cannot be read."""
     try:
         data = json.loads(flavor.flavor_data)
-        topology = data.get(compat.FLAVOR_TOPOLOGY, load_balancer.topology)
-        has_sriov = bool(data.get(compat.FLAVOR_SRIOV))
-    except (ValueError, AttributeError):
+    except ValueError:
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def why_not_changed(load_balancer, mode):
+    """Tell why its topology cannot change now, None if it can; pure."""
+    if load_balancer.topology != compat.TOPOLOGY_SINGLE:
+        return (f'it has {load_balancer.topology}, and clients of a pair may '
+                f'wait for seconds as it becomes SINGLE: create another load '
+                f'balancer.')
+    if mode != rollout_repo.REPLACE:
+        return 'only mode replace does that: leave out --mode.'
+    for amphora in outdated.get_allocated(load_balancer):
+        if (compat.TOPOLOGY_OF_ROLE.get(amphora.role) !=
+                load_balancer.topology):
+            return (f'amphora {amphora.id} has the role {amphora.role}, which '
+                    f'is none of {load_balancer.topology}: run "openstack '
+                    f'loadbalancer failover {load_balancer.id}" first.')
+    return None
+
+
+def why_not(load_balancer, flavor):
+    """Tell why a load balancer cannot get a flavor, None if it can; pure.
+
+    :param flavor: a row of get_flavors().
+    """
+    data = _read(flavor)
+    if data is None:
         return ('it cannot be read: see "openstack loadbalancer '
                 'flavorprofile show".')
     if not flavor.enabled:
@@ -124,11 +173,13 @@ def why_not(load_balancer, flavor):
     if flavor.provider_name not in own:
         return (f'it is for provider {flavor.provider_name}, and the load '
                 f'balancer has {load_balancer.provider}: create another one.')
-    if not is_cluster and topology != load_balancer.topology:
-        return (f'it is for topology {topology}, and the load balancer has '
-                f'{load_balancer.topology}, which stays as long as it lives: '
-                f'create another one.')
-    if has_sriov:
+    topology = data.get(compat.FLAVOR_TOPOLOGY)
+    if not is_cluster and topology not in (None,
+                                           *compat.AMPHORAE_OF_TOPOLOGY):
+        return (f'it is for topology {topology}, and amphorae have '
+                f'{" or ".join(compat.AMPHORAE_OF_TOPOLOGY)}: correct its '
+                f'profile.')
+    if data.get(compat.FLAVOR_SRIOV):
         return ('its VIP is on a virtual function of a network card, which '
                 'is made with the load balancer.')
     return None

@@ -132,9 +132,9 @@ def check_quota(all_facts):
     needed: dict = {resource: [] for resource in _RESOURCES}
     for known in all_facts:
         flavor = known.compute.flavors.get(known.build.flavor_id)
-        needed['instances'].append(1)
-        needed['cores'].append(flavor.cores if flavor else 0)
-        needed['ram'].append(flavor.ram if flavor else 0)
+        needed['instances'].append(known.more)
+        needed['cores'].append(known.more * flavor.cores if flavor else 0)
+        needed['ram'].append(known.more * flavor.ram if flavor else 0)
     left = all_facts[0].compute.left
     return facts.check_left(
         {resource: (needed[resource], left.get(resource), name)
@@ -170,7 +170,7 @@ def check_hosts(known):
     limits = known.compute.limits
     most = (None if isinstance(limits, facts.Hidden)
             else limits.get('members'))
-    if most is not None and group.members >= most:
+    if most is not None and group.members + known.more > most:
         return finding.failure(
             f'Its server group {group_id} has {group.members} instances, and '
             f'Nova lets one of the project of Octavia have {most}: raise the '
@@ -199,19 +199,20 @@ def _check_any(known):
 
 
 def _check_number(known):
-    needed = (len(outdated.get_allocated(known.load_balancer)) + 1 -
+    needed = (len(outdated.get_allocated(known.load_balancer)) + known.more -
               known.leaving)
+    more = 'one more is' if known.more == 1 else f'{known.more} more are'
     if isinstance(known.compute.hosts, facts.Hidden):
         return finding.warning(
             f'Its instances must be on different hosts (anti-affinity), '
-            f'and one more is built before an old one is deleted: that takes '
+            f'and {more} built before an old one is deleted: that takes '
             f'{needed} hosts with room. Nova does not let the user of Octavia '
             f'see how many there are.')
     hosts = _count(known)
     if hosts < needed:
         return finding.failure(
             f'Its instances must be on different hosts (anti-affinity), '
-            f'and one more is built before an old one is deleted: that takes '
+            f'and {more} built before an old one is deleted: that takes '
             f'{needed} hosts, and Nova has {hosts}{_say_where(known)} that '
             f'are up and enabled. Add a host; soft-anti-affinity is for load '
             f'balancers that are made from then on.')
@@ -266,7 +267,8 @@ def check_volume_quota(all_facts):
                 ('gigabytes', settings.volume_size,
                  f'GB of volumes{of_type}')):
             resources[name + kind] = (
-                [each] * len(all_facts), known.left.get(name + kind), title)
+                [each * one.more for one in all_facts],
+                known.left.get(name + kind), title)
     return facts.check_left(resources, settings.parallel, 'in Cinder')
 
 

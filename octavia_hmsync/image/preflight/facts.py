@@ -242,6 +242,7 @@ class Facts:
                           fetched; None if they were not tried.
     :param leaving: how many of its amphorae are on a host that takes no new
                     instances, and so does not count as one for these.
+    :param more: how many amphorae are built before an old one is deleted.
     """
 
     load_balancer: outdated.LoadBalancer
@@ -255,6 +256,7 @@ class Facts:
     volumes: Volumes | None = None
     secret_faults: dict[str, SecretFault] | None = None
     leaving: int = 0
+    more: int = 1
 
 
 def find_unknown(part: Network | Compute | Volumes | None, row: str,

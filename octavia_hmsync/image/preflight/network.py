@@ -133,7 +133,7 @@ def check_port_quota(all_facts):
     if unknown:
         return unknown
     return facts.check_left(
-        {'ports': (list(map(count_ports, all_facts)),
+        {'ports': ([one.more * count_ports(one) for one in all_facts],
                    all_facts[0].network.ports_left, 'ports')},
         all_facts[0].settings.parallel, 'of ports in Neutron')
 

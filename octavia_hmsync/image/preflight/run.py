@@ -58,7 +58,7 @@ class Row:
 
 
 def run_all(conf, engine, load_balancers, targets, is_builder=False,
-            leaving=0):
+            leaving=0, more=1):
     """Make all checks of some load balancers.
 
     Neutron, Nova, Cinder and the image service are asked once for all load
@@ -67,6 +67,7 @@ def run_all(conf, engine, load_balancers, targets, is_builder=False,
     :param is_builder: whether this process is to build the amphorae.
     :param leaving: how many amphorae of each are on a host that takes no new
                     instances.
+    :param more: how many amphorae of each are built before one is deleted.
     :returns: a list of Row; rows that concern all come first.
     """
     if not load_balancers:
@@ -78,7 +79,7 @@ def run_all(conf, engine, load_balancers, targets, is_builder=False,
     all_facts = [
         facts.Facts(each, needs[each.id], builds[each.id],
                     known.get(each.tag), images.get(each.tag),
-                    settings=settings, leaving=leaving)
+                    settings=settings, leaving=leaving, more=more)
         for each in load_balancers]
     rows = [Row(None, 'Image service', image_found)]
     for ask in (_ask_neutron, _ask_nova, _ask_cinder):
@@ -186,7 +187,7 @@ class Verdict:
 
 
 def judge(conf, engine, load_balancer, targets, mode, is_housekeeper=False,
-          leaving=0):
+          leaving=0, more=1):
     """Make all checks of one load balancer, as the housekeeper or not."""
     is_in_process = (mode == rollout_repo.REPLACE and
                      not outdated.has_cluster(load_balancer))
@@ -201,7 +202,7 @@ def judge(conf, engine, load_balancer, targets, mode, is_housekeeper=False,
     # The check of the mode was made above, or the operator chose failover.
     rows = [row for row in run_all(
         conf, engine, [load_balancer], targets,
-        is_housekeeper and is_in_process, leaving) if row.check != MODE]
+        is_housekeeper and is_in_process, leaving, more) if row.check != MODE]
     failures = [row for row in rows
                 if row.found.severity is finding.Severity.FAILURE]
     lasting = [row.found for row in failures if not row.found.is_passing]

@@ -259,7 +259,8 @@ class Attempt:
         targets = target.Targets(self._work.conf)
         found = preflight.judge(
             self._work.conf, self._work.engine, load_balancer, targets,
-            replacement.mode, True, self._count_leaving(cause, load_balancer))
+            replacement.mode, True, self._count_leaving(cause, load_balancer),
+            causes.count_new(cause))
         if found.failures:
             reason = ' '.join(found.failures)
             if found.is_passing:

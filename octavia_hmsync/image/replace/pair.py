@@ -76,12 +76,9 @@ class Pair:
         listeners = self._work.get_listeners(load_balancer)
         models = {each.id: each for each in load_balancer.amphorae}
         # Checked before anything is changed.
-        prefer(self._render(load_balancer, models[new.id]))
+        prefer(self.render(load_balancer, models[new.id]))
         own_list.give_of_zone(self._work, new)
-        interface = self._work.insist(self._work.agent_of(new).get_interface,
-                                      models[new.id].vrrp_ip)
-        octavia_repo.set_interface(self._work.engine, new.id, interface)
-        models[new.id].vrrp_interface = interface
+        self.set_interface(models[new.id])
         listeners.update(load_balancer, models[new.id])
         self._update_others(listeners, load_balancer, old, new)
         for each in load_balancer.amphorae:
@@ -91,6 +88,42 @@ class Pair:
                 self._work.insist(
                     self._work.agent_of(each).reload_keepalived)
         self._work.insist(self._work.agent_of(new).start_keepalived)
+
+    def set_interface(self, new):
+        """Record the interface that keepalived of a data model will use.
+
+        :raises AgentUnreachable, AgentRefused: if it does not tell.
+        """
+        interface = self._work.insist(self._work.agent_of(new).get_interface,
+                                      new.vrrp_ip)
+        octavia_repo.set_interface(self._work.engine, new.id, interface)
+        new.vrrp_interface = interface
+
+    def start(self, load_balancer, amphora):
+        """Let an amphora take part in the choice of the VIP's holder.
+
+        :raises AgentUnreachable, AgentRefused: if it fails.
+        :raises CloudUnavailable: if Neutron does not tell what it needs.
+        """
+        self._upload(load_balancer, amphora)
+        self._work.insist(self._work.agent_of(amphora).start_keepalived)
+
+    def wait_for_holder(self, load_balancer):
+        """Wait until one amphora of a data model has the VIP alone.
+
+        :raises NotProven: if none has, or several have, for too long.
+        """
+        vip = load_balancer.vip.ip_address
+        deadline = time.monotonic() + _SWITCH_TIMEOUT
+        while list(self._work.find_holders(
+                load_balancer.amphorae, vip).values()).count(True) != 1:
+            if time.monotonic() > deadline:
+                raise exceptions.NotProven(
+                    f'keepalived of the amphorae of load balancer '
+                    f'{load_balancer.id} does not choose one for the VIP '
+                    f'{vip} within {_SWITCH_TIMEOUT} s: see whether the '
+                    f'security group of the VIP lets VRRP through.')
+            self._work.pause()
 
     def switch(self, old, new):
         """Let another amphora take the VIP, if the old one has it.
@@ -187,7 +220,11 @@ class Pair:
                                       holding[each.id] is False):
                 listeners.update(later, each)
 
-    def _render(self, load_balancer, amphora):
+    def render(self, load_balancer, amphora):
+        """Render its keepalived configuration; Neutron is asked once.
+
+        :raises CloudUnavailable: if Neutron does not answer.
+        """
         if amphora.id not in self._plugged:
             self._plugged[amphora.id] = self._work.ask_network(
                 amphora.id, compat_amphora.read_network_config,
@@ -196,7 +233,7 @@ class Pair:
                                                 self._plugged[amphora.id])
 
     def _upload(self, load_balancer, amphora, change=None):
-        text = self._render(load_balancer, amphora)
+        text = self.render(load_balancer, amphora)
         self._work.insist(self._work.agent_of(amphora).upload_keepalived,
                           change(text) if change else text)
 

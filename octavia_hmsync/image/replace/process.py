@@ -143,9 +143,10 @@ class Process(attempt.Attempt):
         Octavia is about to fail these over, as soon as it can.
         """
         vip = self._get_model().vip.ip_address
+        new_ids = self._get_new_ids()
         there = {amphora_id: amphora for amphora_id, amphora in
                  self._work.read().amphorae.items()
-                 if amphora_id != self._work.new_id}
+                 if amphora_id not in new_ids}
         silent = []
         for amphora_id, holds in self._work.find_holders(
                 there.values(), vip).items():
@@ -161,11 +162,7 @@ class Process(attempt.Attempt):
     def _carry_out(self):
         work = self._work
         self._prover.remember()
-        found = work.get_load_balancer()
-        build(work, found, next(each.role for each in found.amphorae
-                                if each.id == work.old_id))
-        self._made.add(work.new_id)
-        self._check_place()
+        self._build(work.get_load_balancer())
         work.enter(phases.Phase.PROVE)
         self._topology.configure(work.read().amphorae.get(work.old_id),
                                  self._get(work.new_id))
@@ -174,6 +171,15 @@ class Process(attempt.Attempt):
         self._switch()
         work.enter(phases.Phase.PROVE_SWITCHED)
         self._prover.prove(is_switched=True)
+
+    def _build(self, found):
+        self._build_one(found, next(each.role for each in found.amphorae
+                                    if each.id == self._work.old_id))
+
+    def _build_one(self, found, role):
+        build(self._work, found, role)
+        self._made.add(self._work.new_id)
+        self._check_place()
 
     def _switch(self):
         old = self._work.read().amphorae.get(self._work.old_id)
@@ -214,27 +220,29 @@ class Process(attempt.Attempt):
         was_switched = self._work.phase in _SWITCHED
         self._work.enter(phases.Phase.BACK)
         evidence = self._work.read()
-        old = evidence.amphorae.get(self._work.old_id)
+        new_ids = self._get_new_ids()
+        there = [evidence.amphorae[old_id] for old_id in self._get_old_ids()
+                 if old_id in evidence.amphorae]
+        old = there[0] if there else None
         new = evidence.amphorae.get(self._work.new_id)
-        if old is None and new is not None and (
-                evidence.amphorae.keys() == {new.id}):
+        if new is not None and evidence.amphorae.keys() <= set(new_ids):
             return self._keep(reason, new)
         if old is not None and was_switched:
             error = self._give_back(old, new)
             if error:
                 self._remark(f'The old amphora cannot have the VIP again: '
                              f'{error}')
-            if error and self._prover.serves(new):
+            if error and self._serves(evidence):
                 return self._finish(f'{reason} {self._remarks}')
         left = []
-        for amphora_id in self._get_new_ids():
+        for amphora_id in new_ids:
             left += self._remove(amphora_id, evidence)
         self._remark(_describe_left(left))
         self._remark(self._survive(self._topology.settle, self._work.new_id))
         reason = f'{reason} {self._remarks}'.rstrip()
         octavia_repo.set_right(self._work.engine, [
             amphora_id for amphora_id in evidence.amphorae
-            if amphora_id != self._work.new_id])
+            if amphora_id not in new_ids])
         if make_outcome is None and self._prover.were_members_at_fault():
             # A rollout does not end because of members.
             return self._unlock(attempt.skip(
@@ -247,8 +255,13 @@ class Process(attempt.Attempt):
         reason = (f'{reason} Amphora {self._work.old_id} is gone, so that '
                   f'amphora {new.id} stays.')
         outcome = self._finish(reason)
-        return (outcome if self._prover.serves(new) else
+        return (outcome if self._serves(self._work.read()) else
                 attempt.fail(f'{reason} It is not shown to serve.'))
+
+    def _serves(self, evidence):
+        """Tell whether a new amphora has the VIP, and the listeners."""
+        return any(self._prover.serves(evidence.amphorae.get(amphora_id))
+                   for amphora_id in self._get_new_ids())
 
     def _give_back(self, old, new):
         """Return the VIP to the old amphora; tell why that fails.
@@ -271,6 +284,9 @@ class Process(attempt.Attempt):
                                 f'locked: {error}')
             self._work.pause(pause)
             pause = min(2 * pause, _LONGEST_BACK_PAUSE)
+
+    def _get_old_ids(self):
+        return [self._work.old_id]
 
     def _get_new_ids(self):
         return sorted({self._work.new_id, *octavia_repo.get_unfinished(
@@ -307,13 +323,18 @@ class Process(attempt.Attempt):
     def _finish(self, reason=None):
         """Delete the old amphora, and unlock the load balancer."""
         if self._work.phase != phases.Phase.UNLOCK:
-            self._work.enter(phases.Phase.DELETE_OLD)
-            left = self._remove(self._work.old_id, self._work.read())
+            self._enter_delete_old()
+            evidence, left = self._work.read(), []
+            for amphora_id in self._get_old_ids():
+                left += self._remove(amphora_id, evidence)
             problem = self._survive(self._topology.settle, self._work.old_id)
             reason = ' '.join(str(part) for part in (
                 reason, _describe_left(left), problem) if part) or None
             self._work.enter(phases.Phase.UNLOCK, reason=reason)
         return self._unlock(attempt.Outcome(replace_repo.DONE, reason))
+
+    def _enter_delete_old(self):
+        self._work.enter(phases.Phase.DELETE_OLD)
 
 
 def _describe_left(left):

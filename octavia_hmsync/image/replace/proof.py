@@ -6,6 +6,7 @@ An agent lists the listeners of its configuration. Only heartbeats list the
 listeners that haproxy really runs.
 """
 
+from collections.abc import Container
 from collections.abc import Mapping
 import dataclasses
 import datetime
@@ -76,14 +77,15 @@ def find_problems(expected: Expectation, seen: Seen) -> list[str]:
             *_find_holder_problems(expected, seen)]
 
 
-def is_alone(expected: Expectation, seen: Seen) -> bool:
+def is_alone(new_ids: Container[str], expected: Expectation,
+             seen: Seen) -> bool:
     """Tell whether neither agents nor heartbeats of the others are heard."""
     oldest = seen.evidence.now - datetime.timedelta(seconds=expected.max_age)
     return all(
         seen.holding.get(amphora.id) is None and
         (amphora.heard_at is None or amphora.heard_at < oldest)
         for amphora in seen.evidence.amphorae.values()
-        if amphora.id != expected.new_amphora_id)
+        if amphora.id not in new_ids)
 
 
 def find_problems_alone(expected: Expectation, seen: Seen) -> list[str]:

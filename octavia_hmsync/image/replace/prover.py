@@ -77,11 +77,14 @@ class Prover:
     :param get_holders: called with the ids of the old and the new amphora and
                         whether the switch is done; returns the ids of possible
                         holders of the VIP.
+    :param get_new_ids: returns the ids of the new amphorae; None if that of
+                        the work is the only one.
     """
 
-    def __init__(self, work, get_holders):
+    def __init__(self, work, get_holders, get_new_ids=None):
         self._work = work
         self._get_holders = get_holders
+        self._get_new_ids = get_new_ids or (lambda: [work.new_id])
         self._vip = None
         self._interval = work.conf.health_manager.heartbeat_interval
         self._members: dict[str, str] = {}
@@ -133,7 +136,8 @@ class Prover:
         heartbeats = (proof.HEARTBEATS_SWITCHED if is_switched
                       else proof.HEARTBEATS)
         problems = self._wait(
-            [self._expect(evidence.now, is_switched)], heartbeats,
+            [self._expect(new_id, evidence.now, is_switched)
+             for new_id in self._get_new_ids()], heartbeats,
             # Before the switch its view of members was observed.
             0 if is_switched else evidence.down_after, evidence.now)
         if problems:
@@ -287,10 +291,10 @@ class Prover:
                 for member_id in self._bad)
         return bool(self._find_worse(evidence))
 
-    def _expect(self, since, is_switched):
+    def _expect(self, new_id, since, is_switched):
         replacement = self._work.replacement
         return proof.Expectation(
-            self._work.new_id, replacement.target_image_id, since,
+            new_id, replacement.target_image_id, since,
             proof.HEARTBEATS_MISSED * self._interval,
             self._get_holders(self._work.old_id, self._work.new_id,
                               is_switched),
@@ -303,22 +307,25 @@ class Prover:
             self._work.conf.controller_worker.statistics_drivers)
 
     def _find_problems(self, expected):
-        one, = expected
         evidence = self._work.read()
-        new = evidence.amphorae.get(self._work.new_id)
         holding = self._work.find_holders(evidence.amphorae.values(),
                                           self._vip)
-        found = {}
+        ids = {one.new_amphora_id for one in expected}
+        seen = []
         try:
-            if new is not None:
-                found = self._work.agent_of(new).get_listeners()
             replaced = self._get_replaced(evidence, holding)
+            for one in expected:
+                new = evidence.amphorae.get(one.new_amphora_id)
+                seen.append((one, proof.Seen(
+                    evidence, self._work.agent_of(new).get_listeners()
+                    if new is not None else {}, holding, replaced)))
         except work_.AGENT_ERRORS as e:
             return [str(e).rstrip('.')]
-        seen = proof.Seen(evidence, found, holding, replaced)
-        self.is_alone = proof.is_alone(one, seen)
-        return (proof.find_problems_alone if self.is_alone
-                else proof.find_problems)(one, seen)
+        self.is_alone = proof.is_alone(ids, *seen[0])
+        find = (proof.find_problems_alone if self.is_alone
+                else proof.find_problems)
+        return list(dict.fromkeys(
+            problem for each in seen for problem in find(*each)))
 
     def _get_replaced(self, evidence, holding):
         """Return the listeners of a pair's amphorae that were replaced before.

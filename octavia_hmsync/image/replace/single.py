@@ -114,7 +114,7 @@ class Single:
         load_balancer = self._work.get_load_balancer()
         # Read before the VIP moves, for both directions.
         for each in filter(None, (old, new)):
-            self._describe(load_balancer, each)
+            self.describe(load_balancer, each)
         self._work.get_listeners(load_balancer).update(
             load_balancer, _find(load_balancer, new.id))
 
@@ -149,7 +149,7 @@ class Single:
         load_balancer = self._work.get_load_balancer()
         agent_ = self._work.agent_of(amphora)
         if agent_.holds(load_balancer.vip.ip_address):
-            agent_.release_vip(self._describe(load_balancer, amphora))
+            agent_.release_vip(self.describe(load_balancer, amphora))
 
     def settle(self, gone_id):
         """Let the remaining amphora announce the VIP once more.
@@ -159,7 +159,10 @@ class Single:
 
         :raises AgentUnreachable, AgentRefused: if it fails.
         """
-        load_balancer = self._work.get_load_balancer(without=(gone_id,))
+        self.announce(self._work.get_load_balancer(without=(gone_id,)))
+
+    def announce(self, load_balancer):
+        """Let the amphorae of a data model announce the VIP, as settle()."""
         for each in load_balancer.amphorae:
             self._repeat(self._make_announcement(
                 load_balancer, self._work.agent_of(each)))
@@ -168,24 +171,46 @@ class Single:
         own_list.give(self._work, new, compat_amphora.SINGLE)
 
     def _move(self, load_balancer, giver, taker, is_giver_needed=True):
+        self.take(load_balancer, taker, giver and functools.partial(
+            self.release, load_balancer, giver), is_giver_needed)
+
+    def release(self, load_balancer, giver):
+        """Remove the VIP from an amphora, which may not answer at once.
+
+        :raises AgentUnreachable, AgentRefused: if it fails.
+        :raises CloudUnavailable: if Neutron does not tell what it needs.
+        """
+        self._work.insist(self._work.agent_of(giver).release_vip,
+                          self.describe(load_balancer, giver))
+
+    def take(self, load_balancer, taker, release=None,
+             is_release_needed=True):
+        """Give an amphora the VIP, beside the amphorae that have it.
+
+        :param release: then called without arguments, to take it from these;
+                        None if there are none.
+        :param is_release_needed: whether that has to succeed.
+        :raises AgentUnreachable, AgentRefused: if one of them fails.
+        :raises NotProven: if an IPv6 VIP cannot be on both.
+        :raises CloudUnavailable: if Neutron does not tell what it needs.
+        """
         taking = self._work.agent_of(taker)
         announce = self._make_announcement(load_balancer, taking)
         # Not if it has the VIP already, and may serve.
-        if (giver is not None and is_needed(load_balancer) and
+        if (release is not None and is_needed(load_balancer) and
                 not self._work.insist(taking.holds,
                                       load_balancer.vip.ip_address)):
             suspend(self._work, taker, _find(
                 load_balancer, taker.id).vrrp_ip)
         self._work.insist(taking.take_vip,
-                          self._describe(load_balancer, taker))
+                          self.describe(load_balancer, taker))
         announce()
-        if giver is not None:
+        if release is not None:
             try:
-                self._work.insist(self._work.agent_of(giver).release_vip,
-                                  self._describe(load_balancer, giver))
+                release()
             except work_.AGENT_ERRORS as e:
                 # It is deleted next, and clients use the last announcement.
-                if is_giver_needed:
+                if is_release_needed:
                     raise
                 LOG.debug('%s', e)
         self._repeat(announce)
@@ -202,8 +227,13 @@ class Single:
         return functools.partial(self._work.insist, taking.advertise,
                                  load_balancer.id)
 
-    def _describe(self, load_balancer, amphora):
-        """Return the VipInterface of an amphora, from Neutron's data."""
+    def describe(self, load_balancer, amphora):
+        """Return the VipInterface of an amphora, from Neutron's data.
+
+        Neutron is asked once: later it may be down.
+
+        :raises CloudUnavailable: if it does not answer.
+        """
         if amphora.id not in self._described:
             self._described[amphora.id] = self._work.ask_network(
                 amphora.id, self._read, load_balancer, amphora)

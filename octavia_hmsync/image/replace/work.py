@@ -26,6 +26,7 @@ from octavia_hmsync import held as held_
 from octavia_hmsync.image.db import cancel as cancel_repo
 from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import evidence as evidence_repo
+from octavia_hmsync.image.db import lock as lock_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import phases
 from octavia_hmsync.sync.db import amphora_view as view_repo
@@ -192,12 +193,20 @@ class Work:
         self.held.pause(seconds)
         self.check()
 
-    def enter(self, phase: phases.Phase, **values):
-        """Record the phase that begins, and values; raise as check()."""
+    def enter(self, phase: phases.Phase, topology=None, **values):
+        """Record the phase that begins, and values; raise as check().
+
+        :param topology: that of the load balancer, which changes with it.
+        """
         self.check()
-        self.held.require(claims_repo.set_phase(
-            self.engine, self.replacement.id, self.owner, CLAIM_EXPIRY,
-            phase, **values))
+        if topology is not None:
+            lock_repo.change_topology(
+                self.engine, self.replacement, self.owner, CLAIM_EXPIRY, phase,
+                topology)
+        else:
+            self.held.require(claims_repo.set_phase(
+                self.engine, self.replacement.id, self.owner, CLAIM_EXPIRY,
+                phase, **values))
         self.phase = phase
         LOG.info('Replacement of load balancer %s: %s.',
                  self.load_balancer_id, phase)

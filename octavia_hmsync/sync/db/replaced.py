@@ -15,6 +15,9 @@ zone to be heard, and the guard holds it meanwhile.
 An old amphora gets no lists from the moment at which it loses the VIP; while
 it gets the VIP back it counts again.
 
+While a load balancer gets another topology no amphora of it gets lists: its
+row still has the old topology. From DELETE_OLD on the new ones do.
+
 A member of a cluster gets no lists until it is built.
 """
 
@@ -26,11 +29,14 @@ from octavia_hmsync.db import models
 _TABLE = models.ImageReplacement.__table__
 _MEMBER = models.ClusterMember.__table__
 _OCTAVIA = compat.AMPHORA
+_BESIDE = _OCTAVIA.alias()
 
 # See octavia_hmsync.image.phases, which is above this layer.
 OLD_GOES_IN = ('SWITCH', 'PROVE_SWITCHED', 'DELETE_OLD', 'UNLOCK', 'FAILOVER')
 # ORDER is a phase of clusters: their new amphorae get lists as members.
 NEW_SERVES_IN = ('DELETE_OLD', 'UNLOCK', 'FAILOVER', 'ORDER')
+# See image.causes.
+TOPOLOGY = 'TOPOLOGY'
 # See cluster.db.member.
 BUILDING = 'BUILDING'
 
@@ -49,6 +55,14 @@ def not_in_hand():
         _in_hand(_TABLE.c.new_amphora_id,
                  sa.func.coalesce(_TABLE.c.phase, '').not_in(NEW_SERVES_IN)),
         _in_hand(_TABLE.c.old_amphora_id, _TABLE.c.phase.in_(OLD_GOES_IN)),
+        sa.select(_BESIDE.c.id).where(
+            _TABLE.c.active_key == _BESIDE.c.load_balancer_id,
+            _TABLE.c.cause == TOPOLOGY,
+            sa.func.coalesce(_TABLE.c.phase, 'LOCK') != 'LOCK',
+            sa.or_(_TABLE.c.phase.not_in(NEW_SERVES_IN),
+                   # It is of the old side.
+                   (_TABLE.c.cause_value == compat.TOPOLOGY_SINGLE) !=
+                   (_BESIDE.c.role == compat.SINGLE_ROLE))),
         sa.select(_MEMBER.c.amphora_id).where(
             _MEMBER.c.state == BUILDING, _MEMBER.c.amphora_id.is_not(None))
     ).subquery()

@@ -292,6 +292,22 @@ class ImageCalls(base.DatabaseTestCase):
         lock_repo.lock(self.engine, claimed, 'me', LONG, 'BUILD', ids[0])
         return claimed, 'me', LONG, 'LOCK'
 
+    @_call(lock_repo.unlock)
+    def unlock_what_is_single_now(self):
+        claimed, *_rest = self.unlock()
+        lock_repo.change_topology(self.engine, claimed, 'me', LONG,
+                                  'DELETE_OLD', 'SINGLE')
+        return claimed, 'me', LONG, 'LOCK'
+
+    @_call(lock_repo.change_topology)
+    def change_topology(self):
+        claimed, *_rest = self.unlock()
+        return claimed, 'me', LONG, 'DELETE_OLD', 'SINGLE'
+
+    @_call(octavia_repo.set_busy)
+    def set_busy(self):
+        return self._add_pair()[1],
+
     @_call(octavia_repo.set_interface)
     def set_interface(self):
         return self._add_pair()[1][0], 'eth1'

@@ -67,6 +67,33 @@ class ImageLockCases(_Cases):
         self.assertEqual('ACTIVE', self.status())
         self.assertEqual('LOCK', self.phase()[0])
 
+    def test_change_of_topology(self):
+        """The phase comes with it; a SINGLE one keeps no VRRP group."""
+        other = self.records.add_load_balancer('ACTIVE_STANDBY')
+        self.lock()
+        lock_repo.change_topology(self.engine, self.claimed, 'me', EXPIRY,
+                                  'DELETE_OLD', 'SINGLE')
+        self.assertEqual('DELETE_OLD', self.phase()[0])
+        self.assertEqual(
+            {self.lb_id: 'SINGLE', other: 'ACTIVE_STANDBY'},
+            {row['id']: row['topology']
+             for row in self.records.rows('load_balancer')})
+        self.assertEqual({self.lb_id, other}, self.groups())
+        self.unlock()
+        self.assertEqual({other}, self.groups())
+        self.assertRaises(
+            exceptions.Lost, lock_repo.change_topology, self.engine,
+            self.claimed, 'another', EXPIRY, 'DELETE_OLD', 'ACTIVE_STANDBY')
+
+    def groups(self):
+        return {row['load_balancer_id']
+                for row in self.records.rows('vrrp_group')}
+
+    def test_group_of_a_pair_stays(self):
+        self.lock()
+        self.unlock()
+        self.assertEqual({self.lb_id}, self.groups())
+
     def test_locked_by_others(self):
         """Nothing says then that the lock is ours."""
         for status in ('PENDING_UPDATE', 'PENDING_DELETE', 'ERROR',

@@ -48,13 +48,15 @@ class ReplacedCases(amphora.AmphoraCases):
         self.ids = dict(zip((OLD, NEW), ids))
         self.names = dict(zip(ids, (OLD, NEW)))
 
-    def replace(self, phase, state='RUNNING', **amphorae):
+    def replace(self, phase, state='RUNNING', lb_id='lb', cause='IMAGE',
+                cause_value=None, **amphorae):
         """Have a replacement of a load balancer, in a phase."""
         table = models.ImageReplacement.__table__
         with self.engine.begin() as connection:
             connection.execute(sa.delete(table))
         replace_repo.add(self.engine, replace_repo.New(
-            'replacement', 'lb', 'replace', 'image'))
+            'replacement', lb_id, 'replace', 'image', cause=cause,
+            cause_value=cause_value))
         claimed, = claims_repo.claim(self.engine, 'one', 1, LONG)
         claims_repo.set_phase(
             self.engine, claimed.id, 'one', LONG, phase,
@@ -86,6 +88,24 @@ class ReplacedCases(amphora.AmphoraCases):
         self.assertLessEqual({*replaced_repo.OLD_GOES_IN,
                               *replaced_repo.NEW_SERVES_IN},
                              set(phases.Phase))
+
+    def test_change_of_topology(self):
+        """All of its load balancer, until it has the other topology."""
+        lb_id = self.records.add_load_balancer()
+        mates = set(self.names)
+        for name, role in ((OLD, 'STANDALONE'), (NEW, 'MASTER')):
+            self.records.change('amphora', self.ids[name], role=role,
+                                load_balancer_id=lb_id)
+        old = {self.ids[OLD]}
+        for phase, beside in (
+                ('LOCK', set()), ('BUILD', mates), ('PROVE_SWITCHED', mates),
+                ('BACK', mates), ('DELETE_OLD', old), ('UNLOCK', old)):
+            self.replace(phase, lb_id=lb_id, cause='TOPOLOGY',
+                         cause_value='ACTIVE_STANDBY', old_amphora_id=None)
+            self.assertEqual({OLD, NEW} - self.named(beside),
+                             self.claim_some(), phase)
+        self.replace('BUILD', lb_id=lb_id, old_amphora_id=None)
+        self.assertEqual({OLD, NEW}, self.claim_some())
 
     def test_states(self):
         """As soon as it ends, however it ends."""

@@ -30,7 +30,7 @@ class TestRights(mariadb.OwnMariaDBMixin, calls.Calls):
     def setUp(self):
         super().setUp()
         self.server, self.name = self.database.server, self.database.name
-        (self.read, self.image, self.health, self.own, self.zone,
+        (self.read, self.image, self.group, self.health, self.own, self.zone,
          self.lookup, self.more) = documented_rights()
 
     def connect_as(self, *grants):
@@ -53,7 +53,8 @@ class TestRights(mariadb.OwnMariaDBMixin, calls.Calls):
         self.engine = self.connect_as(
             (self.read, 'amphora'), (self.read, 'load_balancer'),
             (self.health, 'amphora_health'),
-            *((self.image, table.name) for table in compat.IMAGE_TABLES),
+            *((self.group if table is compat.VRRP_GROUP else self.image,
+               table.name) for table in compat.IMAGE_TABLES),
             *((self.zone, table.name) for table in compat.ZONE_TABLES),
             *((self.own, table) for table in own))
         for function, method in calls.CALLS:

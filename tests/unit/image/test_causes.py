@@ -105,6 +105,19 @@ class TestFind(base.TestCase):
                 Kind.FLAVOR, 'f', *amphorae, flavor_id=flavor_id,
                 place=causes.Place(compute_flavor=wanted)))
 
+    def test_topology(self):
+        """By their roles: of one without a role nothing is known."""
+        amphorae = (amphora('a', role='STANDALONE'),
+                    amphora('b', role='MASTER'), amphora('c', role='BACKUP'),
+                    amphora('d'))
+        for topology, expected, new in (('SINGLE', ['b', 'c'], 1),
+                                        ('ACTIVE_STANDBY', ['a'], 2)):
+            self.assertEqual(expected, self.find(Kind.TOPOLOGY, topology,
+                                                 *amphorae))
+            self.assertEqual(new, causes.count_new(causes.Cause(
+                Kind.TOPOLOGY, topology)))
+        self.assertEqual(1, causes.count_new(causes.Cause()))
+
     def test_certificate(self):
         second = datetime.timedelta(seconds=1)
         self.assertEqual(['a'], self.find(

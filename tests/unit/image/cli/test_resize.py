@@ -110,8 +110,8 @@ class TestResize(test_image.ImageTestCase):
 
     def test_refused(self):
         for words, values in (
-                ('for topology SINGLE, and the load balancer has '
-                 'ACTIVE_STANDBY', {'loadbalancer_topology': 'SINGLE'}),
+                ('for topology STAR, and amphorae have SINGLE or '
+                 'ACTIVE_STANDBY', {'loadbalancer_topology': 'STAR'}),
                 ('virtual function', {'sriov_vip': True}),
                 ('it is disabled', {'enabled': False}),
                 ('it is for provider ovn', {'provider': 'ovn'}),
@@ -123,6 +123,77 @@ class TestResize(test_image.ImageTestCase):
         self.refuse('it cannot be read', '--flavor', flavor)
         self.refuse('it cannot be read', '--flavor',
                     self.records.add_flavor('[]'))
+
+    def make_single(self):
+        """Let it be SINGLE; returns its amphora's id."""
+        amphora_id, other = (row['id']
+                             for row in self.records.rows('amphora'))
+        self.records.change('load_balancer', self.lb, topology='SINGLE')
+        self.records.change('amphora', amphora_id, role='STANDALONE')
+        self.records.change('amphora', other, status='DELETED')
+        return amphora_id
+
+    def test_topology(self):
+        """Its amphora goes, whatever its compute flavor is."""
+        amphora_id = self.make_single()
+        self.set_compute_flavor('large')
+        pair = self.add_flavor(loadbalancer_topology='ACTIVE_STANDBY',
+                               compute_flavor='large')
+        self.assertEqual(
+            f'Of load balancer {self.lb} would be replaced, by mode replace '
+            f'with image new and topology ACTIVE_STANDBY: {amphora_id}.\n',
+            self.resize('--flavor', pair, '--dry-run'))
+        out = self.resize('--flavor', pair)
+        found, = replace_repo.get_open(self.engine)
+        self.assertIn('waits for housekeeping', out)
+        self.assertEqual(
+            ('TOPOLOGY', 'ACTIVE_STANDBY', pair, 'SINGLE', False), (
+                found.cause, found.cause_value, found.flavor_id,
+                found.topology, found.forced))
+        self.assertEqual(pair, self.get_flavor())
+        self.assertIn('is being replaced already',
+                      self.resize('--flavor', pair))
+        self.assertFails(f'already, by replacement {found.id}: wait for it',
+                         'resize', 'web', '--flavor', self.gold)
+
+    def test_topology_again(self):
+        """It has the flavor, but its topology could not be changed."""
+        self.make_single()
+        pair = self.add_flavor(loadbalancer_topology='ACTIVE_STANDBY')
+        self.records.change('load_balancer', self.lb, flavor_id=pair)
+        self.resize('--flavor', pair)
+        found, = replace_repo.get_open(self.engine)
+        self.assertEqual(('TOPOLOGY', 'ACTIVE_STANDBY'),
+                         (found.cause, found.cause_value))
+
+    def test_topology_is_the_same(self):
+        """The flavor names the one that it has."""
+        pair = self.add_flavor(loadbalancer_topology='ACTIVE_STANDBY',
+                               compute_flavor='large')
+        self.resize('--flavor', pair)
+        found, = replace_repo.get_open(self.engine)
+        self.assertEqual(('FLAVOR', pair), (found.cause, found.cause_value))
+
+    def test_topology_refused(self):
+        self.refuse('it has ACTIVE_STANDBY, and clients of a pair may wait',
+                    '--flavor', self.add_flavor(
+                        loadbalancer_topology='SINGLE'))
+        amphora_id = self.make_single()
+        pair = self.add_flavor(loadbalancer_topology='ACTIVE_STANDBY')
+        self.refuse('only mode replace does that', '--flavor', pair,
+                    '--mode', 'failover')
+        self.records.change('amphora', amphora_id, role='MASTER')
+        self.refuse(f'amphora {amphora_id} has the role MASTER, which is '
+                    f'none of SINGLE', '--flavor', pair)
+        self.records.change('amphora', amphora_id, status='ERROR')
+        self.refuse(amphora_id, '--flavor', pair)
+
+    def test_topology_takes_room_for_two(self):
+        self.make_single()
+        pair = self.add_flavor(loadbalancer_topology='ACTIVE_STANDBY',
+                               compute_flavor='large')
+        self.nova.limits['maxTotalInstances'] = 4
+        self.refuse('2 instances more', '--flavor', pair)
 
     def test_too_small_for_the_image(self):
         self.nova.flavors['tiny'] = (1, 16, 2)

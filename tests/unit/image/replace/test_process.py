@@ -249,7 +249,7 @@ class ProcessTestCase(attempts.AttemptTestCase):
     def _make_topology(self, work):
         return Topology(self.world, work)
 
-    def _make_prover(self, work, get_holders):
+    def _make_prover(self, work, *_):
         return Prover(self.world, work)
 
     def _get_load_balancer(self, load_balancer_id):
