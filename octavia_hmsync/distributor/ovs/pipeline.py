@@ -306,6 +306,14 @@ class _Compiler:
 
     def _follow_young(self, mac: str) -> None:
         is_young = [f'{PIN}={YOUNG}', _is(OUT, mac)]
+        if (self._doubles and mac in self._transition.proven and
+                mac not in self._transition.current.macs):
+            # A first packet with the same port goes to another member. What
+            # is to be learned of it comes late where the cache knows its way.
+            bit = self._bit(mac)
+            self._add(PINNED, 20, is_young, *self._share(),
+                      f'set_field:{bit:#x}/{bit:#x}->{WHO}', _resubmit(PICK))
+            return
         if not self._pins.is_scarce:
             self._add(PINNED, 20, is_young, *self._share(),
                       _resubmit(OUTPUT))

@@ -3,7 +3,9 @@
 """Connections over changes of members that get packets of each other's."""
 
 import contextlib
+import itertools
 import socket
+import threading
 import time
 
 from octavia_hmsync.distributor import document as doc
@@ -280,6 +282,43 @@ class TestDoubled(test_connections.FabricTestCase):
         use()
         use(is_kept=True)
         self.check()
+
+    def test_ports_used_again_at_once(self):
+        """Seconds later: the cache knows the way of their first packets."""
+        self.client.namespace.run('sysctl', '-w',
+                                  'net.ipv4.tcp_max_tw_buckets=0')
+        a, b, c, d = [self.make_member(n) for n in range(4)]
+        vip = self.make_vip([a, b, c])
+        stopping, failed = threading.Event(), []
+
+        def use():
+            for port in itertools.cycle(range(31000, 31400)):
+                if stopping.is_set():
+                    return
+                try:
+                    one = fabric.Connection(self.client, port=port)
+                    one.say()
+                    one.hear(time.monotonic() + 20)
+                    self.reset(one)
+                except OSError as e:
+                    failed.append((port, e))
+                time.sleep(0.003)
+
+        thread = threading.Thread(target=use)
+        thread.start()
+        try:
+            for host, state, slot in ((d, doc.ACTIVE, 3),
+                                      *2 * [(a, doc.DRAINING, None),
+                                            (a, doc.ACTIVE, None),
+                                            (b, doc.DRAINING, None),
+                                            (b, doc.ACTIVE, None)]):
+                time.sleep(2)
+                self.change(vip, host, state, slot)
+        finally:
+            time.sleep(2)
+            stopping.set()
+            thread.join()
+        self.assertEqual([], failed)
 
     def test_take_over(self):
         """In the middle of a change, after it, and back."""

@@ -539,3 +539,27 @@ class TestSeveral(base.BaseTestCase):
             first = self.send('10.0.0.9', 7, flags=[switch.SYN])
             self.assertEqual(1, len(first))
             self.assertEqual(first, self.send('10.0.0.9', 7))
+
+    def test_port_comes_again(self):
+        """Its second packet comes before anything is learned of the first."""
+        A, draining = doc.ACTIVE, documents.mac(0)
+        self.change((A, A, A), (doc.DRAINING, A, A), proven=range(3))
+        found = set()
+        for port in range(60):
+            # Of a connection before.
+            self.switch.learn([switch.Learned(
+                sharing.HANDSHAKES,
+                {'family': 4, 'src': '10.0.0.9', 'dst': '10.0.0.5',
+                 'proto': 6, 'tcp_src': port, 'tcp_dst': 80},
+                {'xreg2': sharing.to_number(draining),
+                 'reg7': sharing.YOUNG}, 0, 60, None, None)])
+            self.assertIn(draining, self.send('10.0.0.9', port))
+            self.switch.receive(switch.packet(
+                '10.0.0.9', port, flags=[switch.SYN]), learns=False)
+            first, = self.switch.sent
+            self.assertNotEqual(draining, first)
+            sent = self.send('10.0.0.9', port)
+            self.assertLessEqual({draining, first}, set(sent))
+            self.assertEqual({True}, set(self.switch.are_marked))
+            found.add(first)
+        self.assertEqual({documents.mac(1), documents.mac(2)}, found)
