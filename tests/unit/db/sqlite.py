@@ -44,19 +44,24 @@ class _TemporaryDatabase(database.SqliteDatabase):
 class _Statements(util.LRUCache):
     """What statements were compiled to, for all engines of the process.
 
-    Each test has an engine of its own, which would compile them again. Of
-    their keys the dialect is left out: an object of each engine, but they are
-    all alike.
+    Each test has an engine of its own, which would compile them again. In
+    their keys the dialect is an object of each engine; those of one name are
+    all alike. Functional tests with such a class may have MariaDB.
     """
 
     def __getitem__(self, key):
-        return super().__getitem__(key[1:])
+        return super().__getitem__(_name_dialect(key))
 
     def get(self, key, default=None):
-        return super().get(key[1:], default)
+        return super().get(_name_dialect(key), default)
 
     def __setitem__(self, key, value):
-        super().__setitem__(key[1:], value)
+        super().__setitem__(_name_dialect(key), value)
+
+
+def _name_dialect(key):
+    dialect, *rest = key
+    return (dialect.name, dialect.driver, *rest)
 
 
 _STATEMENTS = _Statements(5000)
