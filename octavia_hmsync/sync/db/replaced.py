@@ -55,9 +55,13 @@ def not_in_hand():
         _in_hand(_TABLE.c.new_amphora_id,
                  sa.func.coalesce(_TABLE.c.phase, '').not_in(NEW_SERVES_IN)),
         _in_hand(_TABLE.c.old_amphora_id, _TABLE.c.phase.in_(OLD_GOES_IN)),
-        sa.select(_BESIDE.c.id).where(
-            _TABLE.c.active_key == _BESIDE.c.load_balancer_id,
-            _TABLE.c.cause == TOPOLOGY,
+        # MariaDB may begin with all amphorae else.
+        sa.select(_BESIDE.c.id).prefix_with(
+            'STRAIGHT_JOIN', dialect='mysql').prefix_with(
+            'STRAIGHT_JOIN', dialect='mariadb').select_from(_TABLE.join(
+                _BESIDE, _BESIDE.c.load_balancer_id == _TABLE.c.active_key
+            )).where(
+            _TABLE.c.active_key.is_not(None), _TABLE.c.cause == TOPOLOGY,
             sa.func.coalesce(_TABLE.c.phase, 'LOCK') != 'LOCK',
             sa.or_(_TABLE.c.phase.not_in(NEW_SERVES_IN),
                    # It is of the old side.
