@@ -11,7 +11,6 @@ from octavia_hmsync.cli import base
 from octavia_hmsync.cli import finding
 from octavia_hmsync.cli import progress
 from octavia_hmsync import exceptions
-from octavia_hmsync.image import causes
 from octavia_hmsync.image.cli import replacement as replacement_commands
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
@@ -44,7 +43,8 @@ class Replace(base.DatabaseMixin, command.Command):
     ARGUMENT = ('loadbalancer', 'its name or id')
     FORCE = 'replace amphorae that have the newest image, too, or of an ' \
             'unknown one'
-    _cause = causes.Cause()
+    # Amphorae of a load balancer that are built before an old one goes.
+    _built_first = 1
     # Reports errors in the combination of arguments like argparse.
     parser: typing.Any
 
@@ -96,7 +96,7 @@ class Replace(base.DatabaseMixin, command.Command):
             return
         for warning in _check_preflight(
                 conf, engine, load_balancer, targets, parsed_args.mode,
-                causes.count_new(self._cause)):
+                self._built_first):
             self.app.stderr.write(f'{warning}\n')
         replacement_commands.check_that_somebody_is_up(engine, max_age)
         if parsed_args.dry_run:

@@ -63,6 +63,7 @@ class Resize(replace.Replace):
                 raise exceptions.NotPossible(
                     f'The topology of load balancer {load_balancer.id} cannot '
                     f'become {self._cause.value}: {problem}')
+        self._built_first = causes.count_new(self._cause)
         return inventory.Inventory(conf, engine).with_flavor(
             load_balancer, self._flavor_id)
 
