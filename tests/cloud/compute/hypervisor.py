@@ -52,6 +52,8 @@ class Hypervisor(fixtures.Fixture):
         self.before = {}
         # Where nothing is booted; ids of what evacuate() has moved.
         self.dead_hosts = set()
+        # By host; others are in Nova's default zone.
+        self.zones = {}
         self.evacuated = set()
 
     def _setUp(self):
@@ -94,14 +96,18 @@ class Hypervisor(fixtures.Fixture):
 
     # What the driver calls
 
+    def _get_zone(self, host):
+        return self.zones.get(host, 'nova')
+
     def call_build(self, name, flavor, image_id, network_ids, port_ids, files,
-                   user_data=None):
+                   user_data=None, zone=None):
         instance_id = str(uuid.uuid4())
         booted = self.images[image_id].make_instance(
             name, instance_id, files, user_data, self._directory)
         booted.image_id, booted.flavor = image_id, flavor
         booted.host = next(host for host in self._hosts
-                           if host not in self.dead_hosts)
+                           if host not in self.dead_hosts and
+                           zone in (None, self._get_zone(host)))
         self.instances[instance_id] = booted
         self._boots.submit(self._boot, booted, network_ids, port_ids)
         return instance_id
@@ -168,6 +174,7 @@ class Hypervisor(fixtures.Fixture):
         return {'id': compute_id, 'name': booted.instance_name,
                 'state': booted.state, 'image_id': booted.image_id,
                 'flavor': booted.flavor,
+                'zone': self._get_zone(booted.host),
                 'fault': booted.fault,
                 'interfaces': list(booted.interfaces.values())}
 
@@ -182,7 +189,8 @@ class Hypervisor(fixtures.Fixture):
                 list(self.instances.items())}
 
     def call_list_hosts(self):
-        return [{'name': host, 'is_enabled': host not in self.dead_hosts}
+        return [{'name': host, 'zone': self._get_zone(host),
+                 'is_enabled': host not in self.dead_hosts}
                 for host in self._fabric.hosts]
 
     def call_get_evacuated(self):

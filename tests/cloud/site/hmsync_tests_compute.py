@@ -21,6 +21,12 @@ from stevedore import driver
 SOCKET = 'OCTAVIA_HMSYNC_TESTS_COMPUTE'
 
 
+def _get_zone(availability_zone):
+    # Until 2025.1 it is the name of the compute zone itself.
+    return (availability_zone.get(constants.COMPUTE_ZONE)
+            if isinstance(availability_zone, dict) else availability_zone)
+
+
 class ComputeDriver(compute_base.ComputeBase):
 
     def __init__(self):
@@ -60,7 +66,7 @@ class ComputeDriver(compute_base.ComputeBase):
             image_id=self._image_driver
             .get_image_id_by_tag(image_tag, image_owner),
             network_ids=list(network_ids or ()),
-            port_ids=list(port_ids or ()),
+            port_ids=list(port_ids or ()), zone=_get_zone(availability_zone),
             files=config_drive_files or {}, user_data=user_data)
 
     def delete(self, compute_id):
@@ -100,7 +106,7 @@ class ComputeDriver(compute_base.ComputeBase):
         return data_models.Amphora(
             compute_id=compute_id, status=found['state'],
             lb_network_ip=addresses[0] if addresses else None,
-            cached_zone='nova', image_id=found['image_id'],
+            cached_zone=found['zone'], image_id=found['image_id'],
             compute_flavor=found['flavor']), found['fault']
 
     def attach_network_or_port(self, compute_id, network_id=None,
