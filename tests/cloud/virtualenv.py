@@ -36,21 +36,38 @@ def make(name, *requirements, setup=None):
     :param setup: Python to run in it once, with its path as the argument
     :returns: its path
     """
-    venv = path(name)
+    def build(venv):
+        process.run(sys.executable, '-m', 'venv', venv)
+        process.run(*isolation.outside(
+            venv / 'bin/pip', 'install', '-q', *requirements))
+        if setup:
+            process.run(venv / 'bin/python', '-c', setup, venv)
+
+    return _ensure(name, f'{requirements}\n{setup}', build)
+
+
+def make_library(name, *distributions):
+    """Return a folder of modules for PYTHONPATH; make it where it lacks.
+
+    :param distributions: what is in it, without what they require.
+    """
+    return _ensure(name, f'{distributions}', lambda folder: process.run(
+        *isolation.outside(sys.executable, '-m', 'pip', 'install', '-q',
+                           '--no-deps', '--target', folder, *distributions)))
+
+
+def _ensure(name, what, build):
+    folder = path(name)
     _HERE.mkdir(exist_ok=True)
-    with open(f'{venv}.lock', 'w') as lock:
+    with open(f'{folder}.lock', 'w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        made_for = venv / 'made-for'
-        wanted = f'{sys.version}\n{requirements}\n{setup}\n'
+        made_for = folder / 'made-for'
+        wanted = f'{sys.version}\n{what}\n'
         if not made_for.exists() or made_for.read_text() != wanted:
-            shutil.rmtree(venv, ignore_errors=True)
-            process.run(sys.executable, '-m', 'venv', venv)
-            process.run(*isolation.outside(
-                venv / 'bin/pip', 'install', '-q', *requirements))
-            if setup:
-                process.run(venv / 'bin/python', '-c', setup, venv)
+            shutil.rmtree(folder, ignore_errors=True)
+            build(folder)
             made_for.write_text(wanted)
-    return venv
+    return folder
 
 
 def make_linked(venv, required, programs=()):
