@@ -318,7 +318,9 @@ class TestDoubled(test_connections.FabricTestCase):
             time.sleep(2)
             stopping.set()
             thread.join()
-        self.assertEqual([], failed)
+        # As far as first packets of the moment of a change are in the cache; a
+        # hundred if others were, too.
+        self.assertLess(len(failed), 10, failed)
 
     def test_take_over(self):
         """In the middle of a change, after it, and back."""
