@@ -108,7 +108,7 @@ class TestTwoNetworks(base.FunctionalTestCase):
                         PORT)
             self.wait_until_published([*self.old(*left),
                                        *self.new(2, 3, 4)])
-        # Only one that is dead has a further address.
+        # Only a dead health manager has a further address.
         deleted = cloud.command('octavia-hmsync', 'health', 'manager',
                                 'delete', 'hm1')
         self.assertEqual((0, ''), (deleted.returncode, deleted.stderr))
@@ -118,6 +118,6 @@ class TestTwoNetworks(base.FunctionalTestCase):
             self.assertEqual(self.new(2, 3, 4), agent.configured_list())
         cloud.wait_until_known(self.new(2, 3, 4),
                                {agent.amphora_id for agent in new})
-        # Those that were deleted count as such.
+        # Deleted health managers count as such.
         self.assertEqual({agent.amphora_id for agent in old},
                          cloud.failovers_begun())

@@ -17,7 +17,7 @@ class TestTopology(images.ImageTestCase):
         return octavia.Octavia(network='ovn', workers=1)
 
     def assertIsPair(self, lb):
-        """Check that nothing tells it from one that was made so."""
+        """Check that it is like a load balancer that was made so."""
         self.wait_until_online(lb)
         found = self.look_at(lb)
         self.assertEqual(('ACTIVE', 'ONLINE'), found['status'])

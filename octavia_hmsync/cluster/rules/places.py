@@ -60,8 +60,8 @@ def choose(zones: abc.Sequence[str], members: abc.Iterable[typing.Any],
 
     It is the zone with the fewest healthy members. Zones whose members are
     all unwell come after the others, because the zone may be lost; zones
-    where a build failed lately come last, but for those that an operator
-    drains.
+    where a build failed lately come last, except for zones that an
+    operator drains, which come after them.
 
     :param zones: at least one.
     :param members: the others of the cluster, with zone, state and health.

@@ -161,19 +161,10 @@ class HoldHost(base.Change, command.Command):
                      f'before.')
 
 
-class ReleaseHost(base.Change, command.Command):
+class ReleaseHost(until.Release):
     """End a hold of a compute host: what is dead there is failed over."""
 
     ARGUMENT = _NAME
     DRY_RUN = 'whether it is held'
-
-    def take_action(self, parsed_args):
-        _conf, engine = self.open_database()
-        host = parsed_args.host
-        if parsed_args.dry_run:
-            is_held = host in hold_repo.get_all(engine)
-            self.say(f'Host {host} is {"" if is_held else "not "}held.')
-        elif hold_repo.end(engine, host):
-            self.say(f'Host {host} is no longer held.')
-        else:
-            self.say(f'Host {host} is not held.')
+    STATE = 'held'
+    REPOSITORY = hold_repo

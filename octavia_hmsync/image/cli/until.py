@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The end of what an operator orders for a while: --until."""
+"""The end of what an operator orders for a while: --until, and release."""
 
 import argparse
 import datetime
+import typing
+
+from cliff import command
 
 from octavia_hmsync.cli import base
 from octavia_hmsync import exceptions
@@ -36,3 +39,24 @@ def check(engine, time, longest, what):
             f'{what} ends within {longest // 3600} hours, and '
             f'{base.format_time(time)} UTC is '
             f'{"later" if seconds > 0 else "over"}: give another --until.')
+
+
+class Release(base.Change, command.Command):
+    """End sooner what was ordered for a while; again, it says so."""
+
+    ARGUMENT: tuple[str, str]
+    # How a host or zone is meanwhile, and the repository that tells.
+    STATE: str
+    REPOSITORY: typing.Any
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        kind = self.ARGUMENT[0]
+        name = getattr(parsed_args, kind)
+        if parsed_args.dry_run:
+            is_there = name in self.REPOSITORY.get_all(engine)
+            negation = '' if is_there else 'not '
+        else:
+            negation = ('no longer ' if self.REPOSITORY.end(engine, name)
+                        else 'not ')
+        self.say(f'{kind.capitalize()} {name} is {negation}{self.STATE}.')

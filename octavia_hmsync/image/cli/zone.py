@@ -4,8 +4,6 @@
 
 import collections
 
-from cliff import command
-
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
 from octavia_hmsync import exceptions
@@ -131,7 +129,7 @@ class DrainZone(rollout_start.Starter):
                                           rollout.settings.mode)]
 
 
-class ReleaseZone(base.Change, command.Command):
+class ReleaseZone(until.Release):
     """End a drain of a compute zone.
 
     Housekeeping then ends its rollout, if it still runs, and starts one that
@@ -141,14 +139,5 @@ class ReleaseZone(base.Change, command.Command):
 
     ARGUMENT = _NAME
     DRY_RUN = 'whether it is drained'
-
-    def take_action(self, parsed_args):
-        _conf, engine = self.open_database()
-        zone = parsed_args.zone
-        if parsed_args.dry_run:
-            is_drained = zone in drain_repo.get_all(engine)
-            self.say(f'Zone {zone} is {"" if is_drained else "not "}drained.')
-        elif drain_repo.end(engine, zone):
-            self.say(f'Zone {zone} is no longer drained.')
-        else:
-            self.say(f'Zone {zone} is not drained.')
+    STATE = 'drained'
+    REPOSITORY = drain_repo

@@ -225,7 +225,7 @@ class Attempt:
                 f'{selection.cause.describe()}, too, and is not taken.')
 
     def _check_balance(self, selection, load_balancer):
-        """Raise NotProven if the new amphora came to a zone that has more."""
+        """Raise NotProven if the new amphora is in a zone with too many."""
         zones = {amphora.id: amphora.zone
                  for amphora in load_balancer.amphorae}
         zone = zones.get(self._work.new_id)

@@ -38,8 +38,8 @@ class Member:
                      of its addresses, None if it does not report that.
     :param zone: only amphorae of this zone reach it, None for all; see
                  sync.rules.zones.
-    :param is_further: whether this is not its own address, but one that it
-                       has besides in the network ``zone``, for the amphorae
+    :param is_further: whether this is not its own address, but a further
+                       address in the network ``zone``, for the amphorae
                        there. Each such address is a Member.
     :param starting_age: seconds since its new process, which does not listen
                          yet, wrote a keepalive; None if there is none.

@@ -520,7 +520,7 @@ class TestProbedVip(ProbedVipTestCase):
             self.run_for(10)
 
     def test_announced_again(self):
-        """By the one that has it, while it knows that it does."""
+        """By the distributor that has the VIP, while controllers ask it."""
         self.follow(addresses=['10.0.0.5', 'fd00::5'], partners=[
             examples.make_mac(99)])
         self.ask(40)

@@ -167,7 +167,7 @@ class TestResize(test_image.ImageTestCase):
                          (found.cause, found.cause_value))
 
     def test_topology_is_the_same(self):
-        """The flavor names the one that it has."""
+        """The flavor names the topology of the load balancer."""
         pair = self.add_flavor(loadbalancer_topology='ACTIVE_STANDBY',
                                compute_flavor='large')
         self.resize('--flavor', pair)

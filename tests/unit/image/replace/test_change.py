@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Changes of topology: whoever dies, and whatever fails, at any step."""
+"""Changes of topology, with a death or a failure at any step."""
 
 import types
 from unittest import mock
