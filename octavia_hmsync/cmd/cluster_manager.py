@@ -20,6 +20,8 @@ from octavia_hmsync.compat import service
 from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
+from octavia_hmsync.services import lifecycle
+from octavia_hmsync.sync import controller_list
 
 LOG = logging.getLogger(__name__)
 
@@ -35,12 +37,16 @@ class Process:
     """Runs until told to end; making it may raise DatabaseUnavailable."""
 
     def __init__(self, conf):
+        # What amphorae boot with, as in the services that build them.
+        self._live = controller_list.LiveControllerList(conf)
         self._clusters = cluster_threads.ClusterThreads(
             conf, api.create_engine(conf))
         self.ending = threading.Event()
 
     def run(self):
         """Look after clusters until ``ending`` is set."""
+        lifecycle.keep_management_ports()
+        self._live.start()
         threads = self._clusters.threads
         for thread in threads:
             thread.start()
@@ -52,6 +58,7 @@ class Process:
         for thread in threads:
             thread.stop(timeout=_PATIENCE)
         self._clusters.stop(timeout=_PATIENCE)
+        self._live.stop()
         LOG.info('Ended')
 
 

@@ -51,6 +51,21 @@ _LOGGING_TIMEOUT = 10
 _FORKS_TIMEOUT = 5
 
 
+def keep_management_ports():
+    """Have this process unplug no amphora from its management network."""
+    try:
+        importlib.import_module(
+            'octavia_hmsync.compat.management_port').keep()
+    except (AttributeError, ImportError) as e:
+        # All else works as well without it.
+        LOG.warning(
+            'Octavia plans otherwise which ports of amphorae it unplugs (%s). '
+            'Before [controller_worker] amp_boot_network_list is changed, '
+            'install a release of octavia-hmsync for this Octavia: a change '
+            'of members would unplug the management ports of older amphorae.',
+            e)
+
+
 class Lifecycle:
     """Starts the parts of the plugin in one service.
 
@@ -110,7 +125,8 @@ class Lifecycle:
         while (not std_logging.getLogger().handlers and
                time.monotonic() < deadline):
             time.sleep(0.05)
-        if not self._start(self._start_live_values, self._start_extension):
+        if not self._start(keep_management_ports, self._start_live_values,
+                           self._start_extension):
             self._serve_probes()
 
     def _after_fork_in_parent(self):
@@ -131,7 +147,7 @@ class Lifecycle:
         if os.getppid() != self._main_pid:
             return
         if self._service == 'worker':
-            self._start(self._start_live_values)
+            self._start(keep_management_ports, self._start_live_values)
             if readiness.is_enabled(self._conf):
                 self._start(self._start_extension)
         elif self._forks or listener.find_process() is not None:

@@ -11,10 +11,13 @@ import threading
 import time
 
 import fixtures
+from octavia.common import config  # noqa: F401 network_tasks reads it
+from octavia.controller.worker.v2.tasks import network_tasks
 
 from octavia_hmsync.cluster.keeping import threads as cluster_threads
 from octavia_hmsync.cmd import cluster_manager
 from octavia_hmsync import compat
+from octavia_hmsync.sync import controller_list
 from tests.cloud import octavia_conf
 from tests.unit import base
 
@@ -27,7 +30,7 @@ class _Thread:
     def start(self):
         self._log.append(f'start {self._name}')
 
-    def stop(self, timeout):
+    def stop(self, timeout=None):
         self._log.append(f'stop {self._name}')
 
 
@@ -48,6 +51,9 @@ class TestProcess(base.TestCase):
         self.useFixture(fixtures.MockPatchObject(
             cluster_threads, 'ClusterThreads',
             lambda _conf, _engine: _Clusters(self.log)))
+        self.useFixture(fixtures.MockPatchObject(
+            controller_list, 'LiveControllerList',
+            lambda _conf: _Thread(self.log, 'list')))
         self.directory = self.useFixture(fixtures.TempDir()).path
         self.addCleanup(compat.CONF.reset)
 
@@ -72,7 +78,7 @@ class TestProcess(base.TestCase):
 
     def test_until_it_is_told_to_end(self):
         def end():
-            while len(self.log) < 2:
+            while len(self.log) < 3:
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGHUP)
             os.kill(os.getpid(), signal.SIGTERM)
@@ -81,12 +87,15 @@ class TestProcess(base.TestCase):
         thread.start()
         self.assertEqual((0, ''), self.run_main())
         thread.join(30)
-        self.assertEqual(['start keeper', 'start watch', 'stop keeper',
-                          'stop watch', 'stop'], self.log)
+        self.assertEqual(['start list', 'start keeper', 'start watch',
+                          'stop keeper', 'stop watch', 'stop', 'stop list'],
+                         self.log)
+        self.assertTrue(hasattr(
+            network_tasks.CalculateAmphoraDelta.execute, 'hmsync_stock'))
 
     def test_signal_that_another_thread_gets(self):
         def end():
-            while len(self.log) < 2:
+            while len(self.log) < 3:
                 time.sleep(0.01)
             signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 
@@ -101,7 +110,7 @@ class TestProcess(base.TestCase):
             side_effect=lambda *_: said.set())).mock
 
         def end():
-            while len(self.log) < 2:
+            while len(self.log) < 3:
                 time.sleep(0.01)
             with open(f'{self.directory}/octavia.conf', 'w') as stream:
                 stream.write('nonsense')
