@@ -5,9 +5,13 @@
 With them, "network ensure" on any controller is all that is needed.
 """
 
+import functools
+
 from oslo_config import cfg
 
 from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.db import api
+from octavia_hmsync import exceptions
 from octavia_hmsync import live_options
 from octavia_hmsync.network.db import network as network_repo
 
@@ -45,9 +49,36 @@ class LiveBootOptions(live_options.LiveOptions):
         super().__init__(conf, 'boot options', GROUP, options)
 
     def _read(self):
-        ids = network_repo.get_ids(
-            self._engine, self._conf[network_conf.GROUP].network_name)
-        if ids is None:
-            return {}, ''
-        return option_values(ids.network_id,
-                             ids.amphora_security_group_id), ''
+        return _read_recorded(self._engine, self._conf), ''
+
+
+class RecordedBootOptions:
+    """The management network that is recorded, for commands.
+
+    And for octavia-hmsync-cluster-manager. The database is asked when one of
+    the options is first read. Without an answer they are what they are
+    without it.
+    """
+
+    def __init__(self, conf):
+        self._conf = conf
+
+    @functools.cached_property
+    def _values(self):
+        try:
+            return _read_recorded(api.create_engine(self._conf), self._conf)
+        except (*api.ERRORS, exceptions.HMSyncException):
+            return {}
+
+    def get_value(self, group, option):
+        """Return a list for an option that no file has, or None."""
+        if (group != GROUP or option not in OPTIONS or
+                not self._conf[network_conf.GROUP].supply_options):
+            return None
+        return self._values.get(option)
+
+
+def _read_recorded(engine, conf):
+    ids = network_repo.get_ids(engine, conf[network_conf.GROUP].network_name)
+    return {} if ids is None else option_values(
+        ids.network_id, ids.amphora_security_group_id)

@@ -59,8 +59,8 @@ def _check_name(conf, group_name):
 
 
 def _begin(conf, warning):
-    """Log warning, start what belongs here; return a Lifecycle or None."""
-    service = None
+    """Log warning, start what belongs here; return what supplies options."""
+    service = supplier = None
     # Only Octavia's own programs may import Octavia here. Of these,
     # octavia-db-manage must not: upgrade_persistence registers an option
     # again that Octavia's own configuration module has.
@@ -72,10 +72,15 @@ def _begin(conf, warning):
         service = compat.service_name()
         if service is None and compat.is_other_service():
             _neutralize(conf)
+        elif service is None:
+            # A command is to see what services have.
+            supplier = importlib.import_module(
+                'octavia_hmsync.network.boot_options').RecordedBootOptions(
+                    conf)
     if service is None:
         if warning:
             LOG.warning('octavia-hmsync: %s', warning)
-        return None
+        return supplier
     importlib.import_module('octavia_hmsync.cli.symbols').check()
     lifecycle = importlib.import_module(
         'octavia_hmsync.services.lifecycle').Lifecycle(conf, service, warning)
@@ -93,11 +98,13 @@ class HMSyncConfigurationSource(sources.ConfigurationSource):
     """Supplies ``[health_manager] controller_ip_port_list``.
 
     With ``[hmsync_network] supply_options`` it also supplies the network and
-    the security group of new amphorae.
+    the security group of new amphorae, and these to commands, too.
+
+    :param supplier: has get_value(), a Lifecycle; or None.
     """
 
-    def __init__(self, lifecycle):
-        self._lifecycle = lifecycle
+    def __init__(self, supplier):
+        self._supplier = supplier
 
     def get(self, group_name, option_name, opt):
         """Return an option's value.
@@ -105,9 +112,9 @@ class HMSyncConfigurationSource(sources.ConfigurationSource):
         It is called only while neither a file nor an override has a value,
         which is until the live value has been read for the first time.
         """
-        if self._lifecycle is None:
+        if self._supplier is None:
             return _NOTHING
-        value = self._lifecycle.get_value(group_name, option_name)
+        value = self._supplier.get_value(group_name, option_name)
         if value is None:
             return _NOTHING
         return value, cfg.LocationInfo(cfg.Locations.user, 'octavia-hmsync')

@@ -118,3 +118,27 @@ class TestLiveBootOptions(sqlite.SqliteMixin, db_base.DatabaseTestCase):
         with self.engine.begin() as connection:
             connection.exec_driver_sql('ALTER TABLE hmsync_gone RENAME TO '
                                        'hmsync_network')
+
+
+class TestRecordedBootOptions(sqlite.SqliteMixin, db_base.DatabaseTestCase):
+
+    def get_values(self, **options):
+        for name, value in options.items():
+            self.conf.set_override(name, value, group='hmsync_network')
+        recorded = boot_options.RecordedBootOptions(self.conf)
+        return tuple(recorded.get_value('controller_worker', option)
+                     for option in (*boot_options.OPTIONS, 'amp_image_tag'))
+
+    def test_values(self):
+        self.assertEqual((None,) * 3, self.get_values(supply_options=True))
+        network_repo.claim(self.engine, 'net', 'one', 60)
+        network_repo.record(self.engine, 'net', 'one', network_repo.Ids(
+            'net-id', 'subnet-id', 'group-id', 'other-id'))
+        self.assertEqual((['net-id'], ['group-id'], None),
+                         self.get_values(network_name='net'))
+        self.assertEqual((None,) * 3, self.get_values(supply_options=False))
+
+    def test_no_database(self):
+        self.conf.set_override('connection', 'sqlite:////no/such/file',
+                               group='database')
+        self.assertEqual((None,) * 3, self.get_values(supply_options=True))

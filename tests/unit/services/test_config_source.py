@@ -13,8 +13,11 @@ from unittest import mock
 
 from oslo_config import cfg
 
+from octavia_hmsync import compat
 from octavia_hmsync.conf import opts as groups
 from octavia_hmsync.conf import sync as hmsync_conf
+from octavia_hmsync.network import boot_options
+from octavia_hmsync.services import config_source
 from tests.unit import base
 
 
@@ -71,3 +74,15 @@ class TestName(base.TestCase):
         self.assertIn("could not load configuration from 'hmsync'",
                       logged[0])
         self.assertFalse(self.is_open(conf))
+
+
+class TestSupplier(base.TestCase):
+
+    def test_command(self):
+        """It sees of the management network what services see."""
+        self.enterContext(mock.patch.dict(sys.modules))
+        for name in (*compat.SERVICE_MODULES, *compat.OTHER_SERVICE_MODULES):
+            sys.modules.pop(name, None)
+        self.assertIsInstance(config_source._begin(compat.CONF, None),
+                              boot_options.RecordedBootOptions)
+        self.assertIsNone(config_source._begin(self.make_conf(), None))
