@@ -70,6 +70,7 @@ class Change:
         :raises AgentUnreachable, AgentRefused: if one of them fails.
         :raises CloudUnavailable: if Neutron does not tell what the switch
                                   will need.
+        :raises UnknownTemplate: if Octavia renders something unknown.
         """
         if self._is_to_pair:
             compat_amphora.ensure_vrrp_group(self._work.load_balancer_id)
@@ -87,11 +88,11 @@ class Change:
             listeners.update(load_balancer, each)
         # Neutron is asked before the VIP moves, for both directions.
         for load_balancer in map(self._read, _OTHER):
-            ask = (self._single.describe
-                   if load_balancer.topology == compat_amphora.SINGLE
-                   else self._pair.render)
             for each in load_balancer.amphorae:
-                ask(load_balancer, each)
+                if load_balancer.topology == compat_amphora.SINGLE:
+                    self._single.describe(load_balancer, each)
+                else:
+                    pair.hush(self._pair.render(load_balancer, each))
 
     def switch(self, old, _new):
         """Move the VIP to the new side.
@@ -165,24 +166,43 @@ class Change:
                        self._read(compat_amphora.SINGLE))
 
     def _give_to_single(self, is_strict):
+        """Take the VIP from the pair.
+
+        Its holder repeats its announcement every few seconds, and neighbours
+        would turn back to it right before it stops. So it is hushed first.
+        """
+        giving = self._read(compat_amphora.ACTIVE_STANDBY)
+        self._for_each(is_strict, functools.partial(
+            self._pair.start, change=pair.hush), giving,
+            self._part(giving)[0])
         load_balancer = self._read(compat_amphora.SINGLE)
         for each in load_balancer.amphorae:
             self._single.take(load_balancer, each, functools.partial(
-                self._stop_pair, is_strict))
+                self._stop_pair, is_strict, giving, load_balancer))
 
-    def _stop_pair(self, is_strict):
+    def _stop_pair(self, is_strict, giving, load_balancer):
         """Stop keepalived; the standby first, or it would take the VIP."""
-        load_balancer = self._read(compat_amphora.ACTIVE_STANDBY)
+        holders, others = self._part(giving)
+        self._for_each(is_strict, self._stop, giving, others)
+        # A neighbour may have missed the first one.
+        self._single.announce(load_balancer)
+        self._for_each(is_strict, self._stop, giving, holders)
+
+    def _part(self, load_balancer):
+        """Return the amphorae that have the VIP, and the others."""
         holding = self._work.find_holders(load_balancer.amphorae,
                                           load_balancer.vip.ip_address)
-        load_balancer.amphorae.sort(key=lambda each: bool(holding[each.id]))
-        self._for_each(is_strict, lambda _, each: self._work.insist(
-            self._work.agent_of(each).stop_keepalived), load_balancer)
+        return [[each for each in load_balancer.amphorae
+                 if bool(holding[each.id]) is holds]
+                for holds in (True, False)]
+
+    def _stop(self, _load_balancer, amphora):
+        self._work.insist(self._work.agent_of(amphora).stop_keepalived)
 
     @staticmethod
-    def _for_each(is_strict, function, load_balancer):
+    def _for_each(is_strict, function, load_balancer, amphorae=None):
         """Call a function for each amphora; unless strict, one may fail."""
-        for each in load_balancer.amphorae:
+        for each in load_balancer.amphorae if amphorae is None else amphorae:
             try:
                 function(load_balancer, each)
             except work_.AGENT_ERRORS as e:
@@ -221,4 +241,4 @@ class Process(process.Process):
                 if each.role in compat_amphora.ROLES[topology]]
 
     def _enter_delete_old(self):
-        self._work.enter(phases.Phase.DELETE_OLD, self._to)
+        self._work.enter(phases.Phase.DELETE_OLD, topology=self._to)

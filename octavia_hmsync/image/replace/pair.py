@@ -29,6 +29,8 @@ _PERSISTENCE_IN_TABLES = ('SOURCE_IP', 'APP_COOKIE')
 PREFERRED_PRIORITY = 254
 _NO_PREEMPT = re.compile(r'^[ \t]*nopreempt[ \t]*\n', re.MULTILINE)
 _PRIORITY = re.compile(r'^([ \t]*priority[ \t]+)\d+[ \t]*$', re.MULTILINE)
+_REFRESH = re.compile(r'^([ \t]*garp_master_refresh[ \t]+)\d+[ \t]*$',
+                      re.MULTILINE)
 
 
 def prefer(configuration):
@@ -39,14 +41,28 @@ def prefer(configuration):
 
     :raises UnknownTemplate: if Octavia renders something else.
     """
-    text, preempts = _NO_PREEMPT.subn('', configuration)
-    text, priorities = _PRIORITY.subn(rf'\g<1>{PREFERRED_PRIORITY}', text)
+    return _replace(_PRIORITY, rf'\g<1>{PREFERRED_PRIORITY}',
+                    _replace(_NO_PREEMPT, '', configuration))
+
+
+def hush(configuration):
+    """Return a configuration with which the holder announces the VIP once.
+
+    Octavia's has it repeat that every few seconds, by IPv4 and IPv6.
+
+    :raises UnknownTemplate: if Octavia renders something else.
+    """
+    return _replace(_REFRESH, r'\g<1>0', configuration)
+
+
+def _replace(pattern, replacement, configuration):
+    text, times = pattern.subn(replacement, configuration)
     # Not "priority 100" of a virtual rule, which is within a line.
-    if (preempts, priorities) != (1, 1):
+    if times != 1:
         raise exceptions.UnknownTemplate(
             'The keepalived configuration of this Octavia is not the one '
-            'that octavia-hmsync knows: replace amphorae with --mode '
-            'failover, and report it.')
+            'that octavia-hmsync knows: report it, and meanwhile replace '
+            'amphorae with --mode failover.')
     return text
 
 
@@ -99,13 +115,16 @@ class Pair:
         octavia_repo.set_interface(self._work.engine, new.id, interface)
         new.vrrp_interface = interface
 
-    def start(self, load_balancer, amphora):
+    def start(self, load_balancer, amphora, change=None):
         """Let an amphora take part in the choice of the VIP's holder.
 
+        A keepalived that runs is reloaded, and its holder announces the VIP.
+
+        :param change: hush, or None.
         :raises AgentUnreachable, AgentRefused: if it fails.
         :raises CloudUnavailable: if Neutron does not tell what it needs.
         """
-        self._upload(load_balancer, amphora)
+        self._upload(load_balancer, amphora, change)
         self._work.insist(self._work.agent_of(amphora).start_keepalived)
 
     def wait_for_holder(self, load_balancer):

@@ -216,6 +216,7 @@ class Single:
         self._repeat(announce)
 
     def _repeat(self, announce):
+        announce()
         for _ in range(_ANNOUNCEMENTS):
             self._work.pause(_ANNOUNCEMENT_INTERVAL)
             announce()

@@ -251,7 +251,8 @@ class Agents:
             holds=lambda vip: name in self.holders,
             take_vip=ask('take', lambda: self.hold(name, True)),
             release_vip=ask('release', lambda: self.hold(name, False)),
-            advertise=ask('announce'), upload_keepalived=ask('upload'),
+            advertise=ask('announce'),
+            upload_keepalived=lambda text: ask(f'upload {text}')(),
             start_keepalived=ask('start', start),
             stop_keepalived=ask('stop', stop))
 
@@ -289,6 +290,7 @@ class TestChange(base.TestCase):
                  lambda lb_id: agents.calls.append('group')),
                 (change.single.Single, '_read', lambda *args: 'plugged'),
                 (change.pair.Pair, 'render', lambda *args: 'text'),
+                (change.pair, 'hush', lambda text: f'hushed {text}'),
                 (change.pair.Pair, 'set_interface', lambda *args: None),
                 (change.pair, 'time', types.SimpleNamespace(
                     monotonic=lambda: work.pause.call_count))):
@@ -312,19 +314,24 @@ class TestChange(base.TestCase):
     def test_to_a_pair(self):
         self.make(PAIR, 'alone').switch('old', 'new')
         self.assertEqual(
-            ['upload first', 'start first', 'upload second', 'start second',
-             'release alone'], self.agents.calls)
+            ['upload text first', 'start first', 'upload text second',
+             'start second', 'release alone'], self.agents.calls)
         self.assertEqual(['first'], self.agents.holders)
         self.assertNotIn(0, self.agents.numbers)
 
     def test_to_single(self):
-        """The standby stops first, or it would take the VIP."""
+        """The holder is hushed, or neighbours would turn back to it.
+
+        The standby stops first, or it would take the VIP.
+        """
         topology = self.make(SINGLE, 'first')
         self.agents.running = {'first', 'second'}
         topology.switch('old', 'new')
         self.assertEqual(
-            ['SINGLE alone', 'take alone', 'announce alone', 'stop second',
-             'stop first', *['announce alone'] * 3], self.agents.calls)
+            ['SINGLE alone', 'upload hushed text first', 'start first',
+             'take alone', 'announce alone', 'stop second',
+             *['announce alone'] * 4, 'stop first', *['announce alone'] * 4],
+            self.agents.calls)
         self.assertEqual(['alone'], self.agents.holders)
         self.assertNotIn(0, self.agents.numbers)
         self.assertEqual(['first', 'second'], self.busy)

@@ -352,3 +352,16 @@ class TestPrefer(base.TestCase):
             e = self.assertRaises(exceptions.UnknownTemplate,
                                   pair.prefer, other)
             self.assertIn('--mode failover', str(e))
+
+    def test_hush(self):
+        """One line differs, of whatever address family."""
+        for vip, subnet, own in (('192.0.2.5', IPV4, '192.0.2.6'),
+                                 ('2001:db8::5', IPV6, '2001:db8::6')):
+            rendered = render(vip, subnet, own)
+            self.assertEqual(
+                ['-     garp_master_refresh 5', '+     garp_master_refresh 0'],
+                [line for line in difflib.ndiff(
+                    rendered.splitlines(), pair.hush(rendered).splitlines())
+                    if line[0] in '+-'])
+            self.assertRaises(exceptions.UnknownTemplate, pair.hush,
+                              rendered.replace('garp_master_refresh ', ''))
