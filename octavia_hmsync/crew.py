@@ -36,10 +36,14 @@ class Crew(typing.Generic[Key]):
             return set(self._threads)
 
     def begin(self, key: Key, target: abc.Callable[..., typing.Any],
-              *args: typing.Any) -> None:
-        """Start a thread, whose target raises nothing, for a free key."""
-        thread = threading.Thread(target=self._run, args=(key, target, *args),
-                                  name=f'{self._name}-{key}', daemon=True)
+              *args: typing.Any, about: str | None = None) -> None:
+        """Start a thread, whose target raises nothing, for a free key.
+
+        :param about: what its name tells for logs, in place of the key.
+        """
+        thread = threading.Thread(
+            target=self._run, args=(key, target, *args),
+            name=f'{self._name}-{about or key}', daemon=True)
         with self._lock:
             self._threads[key] = thread
         thread.start()

@@ -186,7 +186,8 @@ class Replacer:
 
     def _begin(self, replacement, owner):
         self._crew.begin(owner, self._run, replacement,
-                         self._claims.hold(replacement.id, owner))
+                         self._claims.hold(replacement.id, owner),
+                         about=replacement.id)
 
     def _run(self, replacement, held):
         try:

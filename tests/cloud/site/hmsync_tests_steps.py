@@ -19,7 +19,8 @@ import threading
 
 SOCKET = 'OCTAVIA_HMSYNC_TESTS_STEPS'
 # By its name a thread tells for whom it works.
-_THREAD = re.compile(r'hmsync-(?:replace|cluster)-([0-9a-f-]{36})$')
+_THREAD = re.compile(
+    r'hmsync-(?:replace|cluster|cluster-urgent)-([0-9a-f-]{36})$')
 _LOCK = 'octavia_hmsync.image.db.lock'
 _AMPHORA = 'octavia_hmsync.db.octavia_amphora'
 _MEMBER = 'octavia_hmsync.cluster.db.member'

@@ -149,6 +149,15 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual({'a', 'b', 'c'}, set(self.begun))
         self.assertTrue(self.wake.called)
 
+    def test_thread(self):
+        """Logs tell by its name what it works for."""
+        names = []
+        self.outcomes = {'a': lambda _work: names.append(
+            threading.current_thread().name) or DONE}
+        self.ask_for('a')
+        self.run_until(lambda: self.get('a').state == 'DONE')
+        self.assertEqual(['hmsync-replace-of a'], names)
+
     def test_outcomes(self):
         self.outcomes = {'a': attempt.fail('No heartbeat.'),
                          'b': attempt.skip('locked', 60)}
