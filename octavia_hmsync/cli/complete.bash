@@ -7,7 +7,7 @@ _octavia_hmsync()
   # Command data:
   cmds='amphora cluster complete db distributor generation health help host image network order resize sync upgrade zone'
   cmds_amphora='list show'
-  cmds_amphora_list='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --long --limit --marker --loadbalancer --role --status --result --not-adopted --health-manager'
+  cmds_amphora_list='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --long --limit --marker --loadbalancer --role --status --result --not-adopted --health-manager --certificate-ends-within'
   cmds_amphora_show='-h --help -f --format -c --column --noindent --variable --prefix --max-width --fit-width --print-empty'
   cmds_cluster='list member restore set show'
   cmds_cluster_list='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --long --limit --marker'
@@ -77,7 +77,7 @@ _octavia_hmsync()
   cmds_image_rollout_pause='-h --help --dry-run --reason --wait --timeout'
   cmds_image_rollout_resume='-h --help --dry-run --reason --wait --timeout'
   cmds_image_rollout_show='-h --help -f --format -c --column --noindent --variable --prefix --max-width --fit-width --print-empty'
-  cmds_image_rollout_start='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --mode --canaries --parallel --parallel-per-az --rate-per-hour --max-failures --watch-time --windows --wait --interval --timeout --long --limit --marker --dry-run --reason --from-host --from-zone --balance --from-network --flavor --certificate-ends-within --project --tag --loadbalancer'
+  cmds_image_rollout_start='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --mode --canaries --parallel --parallel-per-az --rate-per-hour --max-failures --watch-time --windows --wait --interval --timeout --long --limit --marker --dry-run --reason --from-host --from-zone --balance --from-network --flavor --certificate-ends-within --built-before --project --tag --loadbalancer'
   cmds_image_rollout_undo='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --mode --canaries --parallel --parallel-per-az --rate-per-hour --max-failures --watch-time --windows --wait --interval --timeout --long --limit --marker --dry-run --reason'
   cmds_image_rollout_watch='-h --help --interval --timeout'
   cmds_network='delete ensure port show'

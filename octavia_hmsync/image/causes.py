@@ -44,6 +44,9 @@ class Kind(enum.StrEnum):
     CERTIFICATE = 'CERTIFICATE'
     """A certificate that ends before a time, in ISO format, UTC."""
 
+    AGE = 'AGE'
+    """What they were given when they were built before a time, ISO, UTC."""
+
     BALANCE = 'BALANCE'
     """A compute zone with more members of their cluster than others."""
 
@@ -67,6 +70,7 @@ class Cause:
             Kind.NETWORK: f'network {self.value}',
             Kind.TOPOLOGY: f'another topology than {self.value}',
             Kind.CERTIFICATE: f'a certificate that ends before {self.value}',
+            Kind.AGE: f'what it was given before {self.value} UTC',
             Kind.BALANCE: 'a compute zone with more members than others',
         }[self.kind]
 
@@ -184,11 +188,16 @@ def is_selected(cause: Cause, amphora: outdated.Amphora,
             return compat.TOPOLOGY_OF_ROLE.get(amphora.role) not in (
                 None, cause.value)
         case Kind.CERTIFICATE:
-            return (amphora.certificate_ends_at is not None and
-                    amphora.certificate_ends_at <
-                    datetime.datetime.fromisoformat(cause.value or ''))
+            return _is_before(amphora.certificate_ends_at, cause)
+        case Kind.AGE:
+            return _is_before(amphora.created_at, cause)
         case _:
             return False
+
+
+def _is_before(time: datetime.datetime | None, cause: Cause) -> bool:
+    return time is not None and time < datetime.datetime.fromisoformat(
+        cause.value or '')
 
 
 def count_new(cause: Cause) -> int:

@@ -99,4 +99,4 @@ def _make_placed(row):
     return outdated.Amphora(
         row.id, row.status, row.role, row.image_id, row.lb_network_ip,
         bool(row.busy), row.compute_id, row.cached_zone, row.compute_flavor,
-        row.cert_expiration)
+        row.cert_expiration, row.created_at)

@@ -36,6 +36,7 @@ class Amphora:
     zone: str | None = None
     compute_flavor: str | None = None
     certificate_ends_at: datetime.datetime | None = None
+    created_at: datetime.datetime | None = None
 
 
 @dataclasses.dataclass(frozen=True)

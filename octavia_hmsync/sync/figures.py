@@ -3,8 +3,11 @@
 """Figures of health managers and amphorae, from the database."""
 
 import collections
+import contextlib
+import datetime
 import time
 
+from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import upload_result
 from octavia_hmsync.metrics import reading
 from octavia_hmsync.sync.db import amphora as amphora_repo
@@ -161,7 +164,21 @@ class Fleet:
             reading.gauge(
                 'amphora_certificates_ending', 'Amphorae whose certificate '
                 'ends within three days, or has ended.',
-                len(amphora_repo.get_ending_certificates(self._engine)))]
+                len(amphora_repo.get_ending_certificates(self._engine))),
+            reading.gauge_by(
+                'certificate', 'certificate_ends_timestamp_seconds', 'When '
+                'it ends: the first one of an amphora, or one that this '
+                'octavia.conf names.', self._read_certificate_ends())]
+
+    def _read_certificate_ends(self):
+        ends = {'amphora': amphora_repo.get_first_certificate_end(
+            self._engine)}
+        # A certificate that cannot be read is why house_keeper_stuck is 1.
+        with contextlib.suppress(OSError, ValueError):
+            ends.update((option, last) for option, (_first, last) in
+                        agent_client.get_validity(self._conf).items())
+        return {name: end.replace(tzinfo=datetime.timezone.utc).timestamp()
+                for name, end in ends.items() if end is not None}
 
     def _oldest_due_age(self):
         age = progress_repo.get_oldest_age(self._engine)

@@ -13,9 +13,11 @@ from oslo_utils import uuidutils
 
 from octavia_hmsync.cli import base
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.cli import until
 from octavia_hmsync.image.db import exclusion as exclusion_repo
 from octavia_hmsync.image.db import inventory as inventory_repo
 from octavia_hmsync.sync.cli import load_balancers
+from octavia_hmsync.sync.db import host_hold as hold_repo
 
 _DAY = 86400
 
@@ -41,6 +43,10 @@ def add_arguments(parser):
         '--certificate-ends-within', metavar='<days>',
         type=base.positive_number, help='amphorae whose certificate ends '
         'within so many days')
+    why.add_argument(
+        '--built-before', metavar='<time>', type=until.parse_time,
+        help='amphorae that are older than this, UTC, such as '
+             '2026-11-29T15:30')
     add_only(parser)
 
 
@@ -99,6 +105,14 @@ def read_cause(conf, engine, parsed_args):
         ends = timeutils.utcnow() + datetime.timedelta(seconds=seconds)
         return causes.Cause(causes.Kind.CERTIFICATE,
                             ends.isoformat(timespec='seconds'))
+    if parsed_args.built_before is not None:
+        if hold_repo.get_seconds(engine, parsed_args.built_before) > 0:
+            raise exceptions.NotPossible(
+                f'{base.format_time(parsed_args.built_before)} UTC is not '
+                f'over, so amphorae that are built until then would have to '
+                f'be replaced again: give another --built-before.')
+        return causes.Cause(causes.Kind.AGE,
+                            parsed_args.built_before.isoformat())
     return causes.Cause()
 
 

@@ -13,7 +13,8 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.sync.db import host_hold as hold_repo
 
 
-def _time(text):
+def parse_time(text):
+    """Read a time without a zone, UTC, or with one, for argparse."""
     try:
         time = datetime.datetime.fromisoformat(text)
     except ValueError as e:
@@ -26,7 +27,7 @@ def _time(text):
 def add_argument(parser, longest):
     """Add --until; longest: seconds until the end, at most."""
     parser.add_argument(
-        '--until', type=_time, required=True, metavar='<time>',
+        '--until', type=parse_time, required=True, metavar='<time>',
         help='the end, UTC, such as 2026-11-29T15:30; in '
              f'{longest // 3600} hours at the latest')
 

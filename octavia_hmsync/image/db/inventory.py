@@ -30,7 +30,8 @@ _AMPHORA_COLUMNS = (_AMPHORA.c.id, _AMPHORA.c.load_balancer_id,
                     _AMPHORA.c.lb_network_ip)
 # What other causes than the image of a replacement depend on.
 _PLACE_COLUMNS = (_AMPHORA.c.compute_id, _AMPHORA.c.cached_zone,
-                  _AMPHORA.c.compute_flavor, _AMPHORA.c.cert_expiration)
+                  _AMPHORA.c.compute_flavor, _AMPHORA.c.cert_expiration,
+                  _AMPHORA.c.created_at)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +96,7 @@ def get_page(engine, wanted, after=None, limit=None, with_places=False):
     """Return load balancers by id, and their amphorae.
 
     :param with_places: whether amphorae have compute_id, cached_zone,
-                        compute_flavor and cert_expiration, too.
+                        compute_flavor, cert_expiration and created_at, too.
     :returns: (rows of load balancers, in order; rows of their amphorae that
               are not deleted, with busy, by load balancer and id).
     """

@@ -35,7 +35,7 @@ class ListAmphorae(base.ListCommand):
     LONG_COLUMNS = ('loadbalancer_id', 'loadbalancer_name', 'role',
                     'lb_network_ip', 'generation', 'error', 'applied_at',
                     'attempts', 'next_attempt_at', 'adopted_at',
-                    'adopted_via', 'held_since')
+                    'adopted_via', 'held_since', 'certificate_ends_at')
     METAVAR = '<amphora>'
 
     def get_parser(self, prog_name):
@@ -60,6 +60,11 @@ class ListAmphorae(base.ListCommand):
             '--health-manager', metavar='<health-manager>',
             help='only those whose list holds the address of this health '
                  'manager')
+        parser.add_argument(
+            '--certificate-ends-within', metavar='<days>',
+            type=base.positive_number,
+            help='only those whose certificate ends within so many days, or '
+                 'has ended: see "image rollout start" with this option')
         return parser
 
     def take_action(self, parsed_args):
@@ -79,10 +84,13 @@ class ListAmphorae(base.ListCommand):
              base.format_time(row.applied_at), row.attempts or 0,
              base.format_time(row.next_attempt_at),
              base.format_time(row.adopted_at), row.adopted_via,
-             base.format_time(row.held_since)) for row in rows])
+             base.format_time(row.held_since),
+             base.format_time(row.cert_expiration)) for row in rows])
 
     def _get_wanted(self, engine, parsed_args, members, settings):
-        load_balancer_id = address = ids = None
+        load_balancer_id = address = ids = ends_within = None
+        if parsed_args.certificate_ends_within is not None:
+            ends_within = parsed_args.certificate_ends_within * 86400
         if parsed_args.loadbalancer is not None:
             load_balancer_id = _find_load_balancer(
                 engine, parsed_args.loadbalancer)
@@ -95,7 +103,8 @@ class ListAmphorae(base.ListCommand):
                 engine, members, settings).items()
                 if found is adoption.Adoption.NOT_ADOPTED]
         return page_repo.Wanted(ids, load_balancer_id, parsed_args.status,
-                                parsed_args.role, parsed_args.result, address)
+                                parsed_args.role, parsed_args.result, address,
+                                ends_within)
 
 
 def _find_load_balancer(engine, name):
@@ -141,7 +150,7 @@ class ShowAmphora(base.DatabaseMixin, base.ShowOne):
                  'adoption', 'adopted_at', 'adopted_via', 'not_adopted_at',
                  'may_be_using', 'result', 'error', 'attempts',
                  'attempted_generation', 'next_attempt_at', 'claimed_until',
-                 'held_since'),
+                 'held_since', 'certificate_ends_at'),
                 (row.id, row.load_balancer_id, row.load_balancer_name,
                  row.status, row.role, row.lb_network_ip, row.generation, own,
                  base.format_time(row.applied_at),
@@ -155,7 +164,8 @@ class ShowAmphora(base.DatabaseMixin, base.ShowOne):
                  row.attempts or 0, row.attempted_generation,
                  base.format_time(row.next_attempt_at),
                  base.format_time(row.claim_expires_at),
-                 base.format_time(row.held_since)))
+                 base.format_time(row.held_since),
+                 base.format_time(row.cert_expiration)))
 
 
 def _format_adoption(judged, amphora_id):

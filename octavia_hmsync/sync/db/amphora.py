@@ -160,6 +160,14 @@ def get_ending_certificates(engine):
         .order_by(_OCTAVIA.c.cert_expiration, _OCTAVIA.c.id))]
 
 
+def get_first_certificate_end(engine):
+    """Return when the first certificate of an amphora ends; UTC, or None."""
+    return rows.read_one(
+        engine, sa.select(sa.func.min(_OCTAVIA.c.cert_expiration))
+        .where(with_agent(), _OCTAVIA.c.status == compat.AMPHORA_ALLOCATED)
+        )[0]
+
+
 def count_other_key(engine, key_digest):
     """Count amphorae not known to sign with a key; 0 without a key."""
     if key_digest is None:

@@ -11,6 +11,7 @@ from octavia_hmsync import addresses as addr
 from octavia_hmsync import compat
 from octavia_hmsync.db import models
 from octavia_hmsync.db import rows
+from octavia_hmsync.db import types
 from octavia_hmsync.sync.db import amphora as amphora_repo
 
 _TABLE = models.Amphora.__table__
@@ -24,6 +25,7 @@ class Wanted:
 
     :param result: with this result of the last attempt.
     :param address: with a list that has this address.
+    :param certificate_ends_within: seconds; it may have ended.
     """
 
     ids: typing.Collection[str] | None = None
@@ -32,6 +34,7 @@ class Wanted:
     role: str | None = None
     result: str | None = None
     address: str | None = None
+    certificate_ends_within: float | None = None
 
     def get_conditions(self):
         conditions = [
@@ -46,6 +49,9 @@ class Wanted:
                 (between + _TABLE.c.controller_ip_port_list + between)
                 .contains(f'{between}{self.address}{between}',
                           autoescape=True))
+        if self.certificate_ends_within is not None:
+            conditions.append(_OCTAVIA.c.cert_expiration < types.utcnow_plus(
+                self.certificate_ends_within))
         return conditions
 
 
@@ -70,6 +76,7 @@ def _get(engine, conditions, after, limit):
         engine, sa.select(
             _OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
             _OCTAVIA.c.load_balancer_id, _OCTAVIA.c.status, _OCTAVIA.c.role,
+            _OCTAVIA.c.cert_expiration,
             _LOAD_BALANCER.c.name.label('load_balancer_name'),
             *[c for c in _TABLE.c if c is not _TABLE.c.amphora_id])
         .select_from(_OCTAVIA)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import csv
+import datetime
 from importlib import metadata
 import io
 import json
@@ -25,6 +26,7 @@ from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from octavia_hmsync.sync.db import outcome as outcome_repo
 from octavia_hmsync.sync.db import uploader as uploader_repo
 from tests.cloud import process
+from tests.cloud import records
 from tests.db_cases.cluster import calls as cluster_calls
 from tests.unit.cli import base
 
@@ -36,7 +38,7 @@ COLUMNS = {
         'id', 'status', 'result', 'adoption', 'loadbalancer_id',
         'loadbalancer_name', 'role', 'lb_network_ip', 'generation', 'error',
         'applied_at', 'attempts', 'next_attempt_at', 'adopted_at',
-        'adopted_via', 'held_since'],
+        'adopted_via', 'held_since', 'certificate_ends_at'],
     ('generation', 'list', '--long'): [
         'number', 'status', 'published_at', 'completed_at',
         'controller_ip_port_list', 'reason'],
@@ -152,6 +154,9 @@ class TestCommands(base.CommandTestCase):
         self.populate()
         lb = self.records.add_load_balancer()
         of_lb = self.records.add_amphora('192.0.2.8', lb)
+        self.records.change(
+            'amphora', of_lb, cert_expiration=records.utcnow() +
+            datetime.timedelta(days=20))
         for arguments, expected in (
                 (('--result', 'unreachable'), {self.ids[1]}),
                 (('--result', 'APPLIED'), {self.ids[0]}),
@@ -164,6 +169,8 @@ class TestCommands(base.CommandTestCase):
                 (('--loadbalancer', lb, '--result', 'APPLIED'), set()),
                 (('--health-manager', 'hm1'), {self.ids[0]}),
                 (('--health-manager', 'hm2'), set()),
+                (('--certificate-ends-within', '21'), {of_lb}),
+                (('--certificate-ends-within', '19'), set()),
                 (('--not-adopted',), set())):
             self.assertEqual(expected, {row['id'] for row in self.run_json(
                 'amphora', 'list', *arguments)})

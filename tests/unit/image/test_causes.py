@@ -125,6 +125,12 @@ class TestFind(base.TestCase):
             amphora('a', certificate_ends_at=SOON - second),
             amphora('b', certificate_ends_at=SOON), amphora('c')))
 
+    def test_age(self):
+        second = datetime.timedelta(seconds=1)
+        self.assertEqual(['a'], self.find(
+            Kind.AGE, SOON.isoformat(), amphora('a', created_at=SOON - second),
+            amphora('b', created_at=SOON), amphora('c')))
+
     def test_who_is_no_amphora_yet(self):
         building = outdated.Amphora('a', 'BOOTING', compute_id='1')
         self.assertEqual([], self.find(Kind.HOST, 'x', building,

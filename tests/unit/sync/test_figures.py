@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import datetime
+
 import fixtures
 import prometheus_client
 
@@ -17,6 +19,7 @@ from octavia_hmsync.sync.db import uploader as uploader_repo
 from octavia_hmsync.sync import figures
 from octavia_hmsync.sync import heartbeat_key
 from octavia_hmsync.sync.rules import trial
+from tests.cloud import certificates
 from tests.cloud import records
 from tests.db_cases import base
 from tests.unit.db import sqlite
@@ -169,6 +172,32 @@ class TestFleet(FleetTestCase):
             self.records.change('amphora', amphora_id,
                                 cert_expiration=records.utcnow())
         self.assertValues(amphora_certificates_ending=2)
+
+    def test_certificates(self):
+        """The first one of an amphora, and those of files."""
+        name = 'certificate_ends_timestamp_seconds'
+        self.assertValues(**{name: {}})
+        ends = (datetime.datetime(2030, 1, 2), datetime.datetime(2030, 1, 1),
+                None)
+        for amphora_id, end in zip(self.add_amphorae(3), ends, strict=True):
+            self.records.change('amphora', amphora_id, cert_expiration=end)
+        made = self.useFixture(certificates.Certificates(
+            self.useFixture(fixtures.TempDir()).path))
+        self.conf.set_override('client_cert', made.client_path,
+                               'haproxy_amphora')
+        self.conf.set_override(
+            'server_ca', made.server_authority.certificate_path,
+            'haproxy_amphora')
+        found = {certificate: value for (each, certificate), value in
+                 self.values().items() if each == name}
+        # 2030-01-01 in UTC.
+        self.assertEqual(1893456000, found.pop('amphora'))
+        end = records.utcnow() + datetime.timedelta(days=certificates.DAYS)
+        for option in ('client_cert', 'server_ca'):
+            self.assertAlmostEqual(
+                end.replace(tzinfo=datetime.timezone.utc).timestamp(),
+                found.pop(option), delta=3600)
+        self.assertEqual({}, found)
 
     def test_upload_once_more_is_due_since_it_was_seen(self):
         self.publish()

@@ -265,6 +265,18 @@ class TestCauses(HostTestCase):
         self.assertFails('have certificates for 30 days', 'image', 'rollout',
                          'start', '--certificate-ends-within', '30')
 
+    def test_age(self):
+        now = records.utcnow().replace(microsecond=0)
+        hour = datetime.timedelta(hours=1)
+        self.change(created_at=now - hour)
+        self.assertEqual([self.there], self.start_plan(
+            '--built-before', (now - hour / 2).isoformat()))
+        self.assertFails('what it was given before', 'image', 'rollout',
+                         'start', '--built-before',
+                         (now - 2 * hour).isoformat())
+        self.assertFails('is not over', 'image', 'rollout', 'start',
+                         '--built-before', (now + hour).isoformat())
+
     def test_flavor(self):
         flavor = self.records.add_flavor('{"compute_flavor": "large"}')
         self.records.change('flavor', flavor, name='gold')
