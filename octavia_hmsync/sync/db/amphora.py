@@ -162,10 +162,10 @@ def get_ending_certificates(engine):
 
 def get_first_certificate_end(engine):
     """Return when the first certificate of an amphora ends; UTC, or None."""
-    return rows.read_one(
+    end, = rows.read_one(
         engine, sa.select(sa.func.min(_OCTAVIA.c.cert_expiration))
-        .where(with_agent(), _OCTAVIA.c.status == compat.AMPHORA_ALLOCATED)
-        )[0]
+        .where(with_agent(), _OCTAVIA.c.status == compat.AMPHORA_ALLOCATED))
+    return end
 
 
 def count_other_key(engine, key_digest):
