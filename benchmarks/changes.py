@@ -24,6 +24,7 @@ import psutil
 from benchmarks import report
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import proof
+from octavia_hmsync import exceptions
 from tests.functional.distributor import fabric
 from tests.functional.distributor import raw
 
@@ -220,11 +221,13 @@ class Network(fixtures.Fixture):
     """A client, members, and two network nodes.
 
     :param learns: whether connections are remembered one by one.
+    :param max_pins: as [hmsync_distributor] has it; None for its default.
     """
 
-    def __init__(self, learns=False):
+    def __init__(self, learns=False, max_pins=None):
         super().__init__()
         self._learns = learns
+        self._options = {'max_pins': max_pins} if max_pins else {}
 
     def _setUp(self):
         self.useFixture(fixtures.MockPatchObject(
@@ -234,6 +237,8 @@ class Network(fixtures.Fixture):
         self.nodes = [self.useFixture(fabric.Node(
             f'network{n}', n, directory)) for n in (1, 2)]
         for node in self.nodes:
+            if self._options:
+                node.distributor = node.make_distributor(**self._options)
             node.distributor.start()
             self.addCleanup(node.distributor.stop)
         first = self.nodes[0]
@@ -250,6 +255,11 @@ class Network(fixtures.Fixture):
             member.namespace.run('ip', 'link', 'set', 'eth0', 'arp', 'off')
         self.came = self.useFixture(Members(self.members))
         self.vips = 0
+        self._ends = threading.Event()
+        thread = threading.Thread(target=self._measure_loads, daemon=True)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(self._ends.set)
         # Of another tenant.
         self.other_client, self.other_member = (
             host('client-o', 100, 2), host('m0-o', 10, 2))
@@ -257,6 +267,14 @@ class Network(fixtures.Fixture):
                                 addresses=(fabric.VIP,))
         self.other.set(self.other_member, doc.ACTIVE, 0)
         self.other.apply()
+
+    def _measure_loads(self):
+        """Do what a distributor does each restore_interval."""
+        while not self._ends.wait(2):
+            for node in self.nodes:
+                # It may be started anew just now.
+                with contextlib.suppress(exceptions.VswitchUnavailable):
+                    node.distributor.measure_load()
 
     def make_vip(self, pin_timeout=None):
         self.vips += 1
@@ -303,7 +321,7 @@ def change(vip, members, event):
 
 
 def measure(rate, event, kept=0, seconds=8.0, settle=10.0, max_idle=None,
-            learns=False, waits=False):
+            learns=False, waits=False, max_pins=None):
     """Measure at rest, some time after a change, and when that is over.
 
     :param rate: new connections in a second.
@@ -316,10 +334,11 @@ def measure(rate, event, kept=0, seconds=8.0, settle=10.0, max_idle=None,
     :param waits: whether to wait until the change is over; else the clock is
                   put forward, which is too much for open connections that are
                   late.
+    :param max_pins: as of Network.
     :returns: rows.
     """
     rows = []
-    with Network(learns) as network:
+    with Network(learns, max_pins) as network:
         for node in network.nodes if max_idle else ():
             node.vswitch.vsctl('set', 'Open_vSwitch', '.',
                                f'other_config:max-idle={max_idle}')
@@ -427,12 +446,13 @@ def main():
     parser.add_argument('--max-idle', type=int)
     parser.add_argument('--wait', action='store_true')
     parser.add_argument('--learn', action='store_true')
+    parser.add_argument('--max-pins', type=int)
     args = parser.parse_args()
     report.print_results('connections over a change', COLUMNS, [
         row for rate in args.rates for event in args.events
         for row in measure(rate, event, args.open, args.seconds,
                            args.settle, args.max_idle, args.learn,
-                           args.wait)])
+                           args.wait, args.max_pins)])
 
 
 if __name__ == '__main__':
