@@ -23,6 +23,8 @@ class CommandTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
+        # A service that is up when a command is given is up when it is done.
+        self.stop_clock()
         self.directory = self.useFixture(fixtures.TempDir()).path
         self.conf_path = self.write_conf()
         root = logging.getLogger()

@@ -55,10 +55,6 @@ CLIFF_OPTIONS = {'--column', '--sort-column', '--prefix', '--variable'}
 
 class TestCommands(base.CommandTestCase):
 
-    def setUp(self):
-        super().setUp()
-        self.stop_clock()
-
     def populate(self):
         hm_repo.register(self.engine, 'hm1', '192.0.2.101', 5555, 'a', 20)
         hm_repo.register(self.engine, 'hm2', '2001:db8::1', 5555, 'b', 20)
@@ -438,7 +434,6 @@ class TestDatabaseCommands(base.CommandTestCase):
         self.assertFails('octavia-hmsync db upgrade', 'sync', 'status')
 
     def test_purge_while_services_run(self):
-        self.stop_clock()
         keeper_repo.touch(self.engine, 'keeper1', ())
         self.addCleanup(schema.upgrade, self.database.engine)
         purge = ('db', 'purge', '--yes')

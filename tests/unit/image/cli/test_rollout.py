@@ -691,7 +691,7 @@ class TestReading(RolloutTestCase):
         self.assertEqual('RUNNING', self.decide()[0])
         self.records.change(
             'load_balancer', lb_id,
-            updated_at=records.utcnow() - datetime.timedelta(hours=1))
+            updated_at=records.utcnow() - datetime.timedelta(hours=2))
         self.assertEqual(('DONE', f'0 done, 1 blocked ({lb_id})', []),
                          self.decide())
 
