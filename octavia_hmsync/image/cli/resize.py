@@ -22,9 +22,9 @@ class Resize(replace.Replace):
     """Give a load balancer another flavor of Octavia, make before break.
 
     Its amphorae of another compute flavor are replaced, as by "image replace".
-    A flavor for ACTIVE_STANDBY makes a pair of a SINGLE load balancer: both
-    amphorae are built and proven before the old one goes. VIP and statistics
-    stay. To go back to another compute flavor, resize it again.
+    A flavor of the other topology makes a pair of a SINGLE load balancer, and
+    the other way round: all new amphorae are built and proven before an old
+    one goes. VIP and statistics stay. To go back, resize it again.
     """
 
     FORCE = 'replace amphorae that have the compute flavor, too, or an ' \
@@ -141,10 +141,6 @@ def _read(flavor):
 
 def why_not_changed(load_balancer, mode):
     """Tell why its topology cannot change now, None if it can; pure."""
-    if load_balancer.topology != compat.TOPOLOGY_SINGLE:
-        return (f'it has {load_balancer.topology}, and clients of a pair may '
-                f'wait for seconds as it becomes SINGLE: create another load '
-                f'balancer.')
     if mode != rollout_repo.REPLACE:
         return 'only mode replace does that: leave out --mode.'
     for amphora in outdated.get_allocated(load_balancer):

@@ -156,6 +156,17 @@ class TestResize(test_image.ImageTestCase):
         self.assertFails(f'already, by replacement {found.id}: wait for it',
                          'resize', 'web', '--flavor', self.gold)
 
+    def test_topology_of_a_pair(self):
+        single = self.add_flavor(loadbalancer_topology='SINGLE')
+        for row, role in zip(self.records.rows('amphora'),
+                             ('MASTER', 'BACKUP'), strict=True):
+            self.records.change('amphora', row['id'], role=role)
+        self.resize('--flavor', single)
+        found, = replace_repo.get_open(self.engine)
+        self.assertEqual(
+            ('TOPOLOGY', 'SINGLE', 'ACTIVE_STANDBY'),
+            (found.cause, found.cause_value, found.topology))
+
     def test_topology_again(self):
         """It has the flavor, but its topology could not be changed."""
         self.make_single()
@@ -175,9 +186,6 @@ class TestResize(test_image.ImageTestCase):
         self.assertEqual(('FLAVOR', pair), (found.cause, found.cause_value))
 
     def test_topology_refused(self):
-        self.refuse('it has ACTIVE_STANDBY, and clients of a pair may wait',
-                    '--flavor', self.add_flavor(
-                        loadbalancer_topology='SINGLE'))
         amphora_id = self.make_single()
         pair = self.add_flavor(loadbalancer_topology='ACTIVE_STANDBY')
         self.refuse('only mode replace does that', '--flavor', pair,
