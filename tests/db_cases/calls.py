@@ -323,6 +323,11 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
         self.add_amphorae(2)
         return ()
 
+    @_call(amphora_repo.get_first_certificate_end)
+    def get_first_certificate_end(self):
+        self.add_amphorae(2)
+        return ()
+
     @_call(amphora_repo.count)
     def count(self):
         self._add()
