@@ -6,6 +6,7 @@ Each kind has .neutron, .fabric (a compute.fabric.Fabric) and, once it is
 ready, .connection, of openstacksdk.
 """
 
+import functools
 import os
 
 import fixtures
@@ -138,4 +139,5 @@ class OVS(_Nodes):
                 'agents', processes=self.processes)
 
 
-KINDS = {'bridges': Bridges, 'ovn': OVN, 'ovs': OVS}
+KINDS = {'bridges': Bridges, 'ovn': OVN, 'ovs': OVS,
+         'ovn-provider': functools.partial(OVN, provider=PROVIDER)}

@@ -71,6 +71,16 @@ class Node(fixtures.Fixture):
             '--may-exist', 'add-br', bridge, '--', 'set', 'Bridge', bridge,
             'datapath_type=netdev', '--', 'add-port', bridge, 'eth1')
 
+    def join_provider(self, name, address):
+        """Give the node itself an interface in the provider network.
+
+        :param address: with the length of the prefix.
+        """
+        end = f'h{self._number}'
+        self._underlay.link(self.namespace, end, name)
+        self._underlay.run('ip', 'link', 'set', end, 'master', 'provider')
+        self.namespace.run('ip', 'address', 'add', address, 'dev', name)
+
     def _connect(self):
         # Tunnels of a vswitch in user space leave through a bridge of its.
         # Its port stays a device of the kernel's, which would answer ARP for

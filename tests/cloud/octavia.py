@@ -148,6 +148,11 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
         self.steps = self.useFixture(steps.Steps(self.directory))
 
     def _make_networks(self):
+        self._make_management_network()
+        self._make_tenant()
+        self.add_image('first', like=self._image)
+
+    def _make_management_network(self):
         api = self.connection.network
         self._management, self._management_subnet = self.add_network(
             'lb-mgmt-net', '172.31.0.0/24')
@@ -157,8 +162,6 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
         self.addresses = [
             self._add_address(number, self._management_subnet)
             for number in range(1 + self._health_manager_count)]
-        self._make_tenant()
-        self.add_image('first', like=self._image)
 
     def _add_address(self, number, subnet):
         """Give the controllers an address in the management network."""
@@ -227,9 +230,12 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
         child.env[COMPUTE_SOCKET] = self.compute.socket_path
         child.env[steps.VARIABLE] = self.steps.socket_path
         if isinstance(child, controllers.InNamespace):
-            child.enter(self.namespace)
+            child.enter(self._get_namespace(host))
         self.controllers.append(self.useFixture(child))
         return child
+
+    def _get_namespace(self, host):
+        return self.namespace
 
     def _start_controllers(self):
         if self.hmsync:
@@ -260,14 +266,15 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
             len(self.addresses), self._management_subnet))
         return self._start_health_manager(self.addresses[-1])
 
-    def make_command(self, name, *arguments, options=None):
+    def make_command(self, name, *arguments, options=None, host=None):
         """Return what runs a command with an octavia.conf of this cloud.
 
+        :param host: a controller where they are not all in one namespace.
         :returns: its arguments, and others of subprocess.Popen.
         """
         path = os.path.join(self.directory, f'{name}.conf')
         octavia_conf.write(path, octavia_conf.merge(self._options(), options))
-        return self.namespace.wrap([
+        return self._get_namespace(host).wrap([
             process.program(name), '--config-file', path, *arguments]), {
             'cwd': self.directory, 'env': process.environment(
                 self.directory, **{COMPUTE_SOCKET: self.compute.socket_path})}

@@ -10,28 +10,32 @@ from testtools import content
 from tests.cloud import cluster_world
 from tests.cloud import clusters
 from tests.cloud import machines
+from tests.cloud import octavia_conf
 
 # Open connections of each client.
 NUMBER = 20
 
 
 class TrafficTestCase(base.BaseTestCase):
-    """A SINGLE load balancer, a pair and a cluster of four, on OVN.
+    """A SINGLE load balancer, a pair and a cluster, on OVN.
 
     One client is in their network, one comes by floating IPs.
     """
 
     TIMEOUT_SCALING_FACTOR = 3
+    kind = clusters.ClusterOctavia
+    options: dict = {}
+    cluster_size = 4
     # Seconds.
     drain_timeout = 3600
 
     def setUp(self):
         super().setUp()
-        self.cloud = self.useFixture(clusters.ClusterOctavia(
-            workers=1, options={
+        self.cloud = self.useFixture(self.kind(
+            workers=1, options=octavia_conf.merge({
                 'hmsync_cluster': {'drain_timeout': self.drain_timeout},
                 # On a busy machine.
-                'hmsync_image': {'proof_timeout': 300}}))
+                'hmsync_image': {'proof_timeout': 300}}, self.options)))
         self.addOnException(lambda _: self.addDetail(
             'logs', content.text_content('\n'.join(
                 f'--- {child.name}\n{child.log_tail(200)}' for child in
@@ -52,7 +56,8 @@ class TrafficTestCase(base.BaseTestCase):
             'pair': self.cloud.add_load_balancer(
                 'pair', 'ACTIVE_STANDBY', listeners=make),
             'cluster': self.cloud.add_cluster('cluster', listeners=make,
-                                              desired_size=4, min_size=3)}
+                                              desired_size=self.cluster_size,
+                                              min_size=self.cluster_size - 1)}
         self.ways = {
             name: list(zip(self.clients, (
                 lb.vip_address, self.cloud.add_floating_ip(lb.vip_port_id)),

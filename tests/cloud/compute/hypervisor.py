@@ -100,7 +100,7 @@ class Hypervisor(fixtures.Fixture):
         return self.zones.get(host, 'nova')
 
     def call_build(self, name, flavor, image_id, network_ids, port_ids, files,
-                   user_data=None, zone=None):
+                   security_group_ids, user_data=None, zone=None):
         instance_id = str(uuid.uuid4())
         booted = self.images[image_id].make_instance(
             name, instance_id, files, user_data, self._directory)
@@ -109,16 +109,19 @@ class Hypervisor(fixtures.Fixture):
                            if host not in self.dead_hosts and
                            zone in (None, self._get_zone(host)))
         self.instances[instance_id] = booted
-        self._boots.submit(self._boot, booted, network_ids, port_ids)
+        self._boots.submit(self._boot, booted, network_ids, port_ids,
+                           security_group_ids)
         return instance_id
 
-    def _boot(self, booted, network_ids, port_ids):
+    def _boot(self, booted, network_ids, port_ids, security_group_ids):
         try:
             booted.setUp()
+            groups = ({'security_group_ids': security_group_ids}
+                      if security_group_ids else {})
             ports = [self._network.create_port(
                 network_id=network_id, device_id=booted.instance_id,
-                device_owner='compute:nova', binding_host_id=booted.host)
-                for network_id in network_ids]
+                device_owner='compute:nova', binding_host_id=booted.host,
+                **groups) for network_id in network_ids]
             for port in ports:
                 booted.own_ports.append(port.id)
             ports += [self._network.update_port(

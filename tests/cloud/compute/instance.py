@@ -167,6 +167,11 @@ class Instance(Bootable, openvswitch.Namespace):
         self.run('ip', 'link', 'set', 'eth0', 'mtu', str(mtu), 'up')
         pathlib.Path(self.directory, 'plugged').touch()
 
+    def read_file(self, path):
+        """Return the text of one of its own files."""
+        return pathlib.Path(
+            f'/proc/{self._first_process()}/root{path}').read_text()
+
     def command_inside(self, *command):
         """Return what runs a command where the haproxy of the amphora is."""
         return ['nsenter', f'--target={self._first_process()}', '--net',

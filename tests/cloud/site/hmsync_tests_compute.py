@@ -67,6 +67,7 @@ class ComputeDriver(compute_base.ComputeBase):
             .get_image_id_by_tag(image_tag, image_owner),
             network_ids=list(network_ids or ()),
             port_ids=list(port_ids or ()), zone=_get_zone(availability_zone),
+            security_group_ids=list(sec_groups or ()),
             files=config_drive_files or {}, user_data=user_data)
 
     def delete(self, compute_id):
