@@ -24,7 +24,7 @@ class CommandTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
     def setUp(self):
         super().setUp()
         # A service that is up when a command is given is up when it is done.
-        self.stop_clock()
+        self.clock = self.stop_clock()
         self.directory = self.useFixture(fixtures.TempDir()).path
         self.conf_path = self.write_conf()
         root = logging.getLogger()
@@ -44,6 +44,9 @@ class CommandTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         :returns: (exit code, standard output, standard error).
         """
         compat.CONF.reset()
+        if self.clock:
+            # Commands have an order.
+            self.clock.advance(0.01)
         out, err = io.StringIO(), io.StringIO()
         if conf:
             argv = ('--config-file', self.conf_path, *argv)
