@@ -5,6 +5,7 @@
 With them, "network ensure" on any controller is all that is needed.
 """
 
+import contextlib
 import functools
 
 from oslo_config import cfg
@@ -56,25 +57,30 @@ class RecordedBootOptions:
     """The management network that is recorded, for commands.
 
     And for octavia-hmsync-cluster-manager. The database is asked when one of
-    the options is first read. Without an answer they are what they are
-    without it.
+    the options is read, until it has told of a network. Without an answer
+    they are what they are without it.
     """
 
     def __init__(self, conf):
         self._conf = conf
+        self._values: dict[str, list[str]] = {}
 
     @functools.cached_property
-    def _values(self):
-        try:
-            return _read_recorded(api.create_engine(self._conf), self._conf)
-        except (*api.ERRORS, exceptions.HMSyncException):
-            return {}
+    def _engine(self):
+        return api.create_engine(self._conf)
+
+    def _read(self):
+        # An outage is no answer for as long as the process lives.
+        with contextlib.suppress(*api.ERRORS, exceptions.HMSyncException):
+            self._values = _read_recorded(self._engine, self._conf)
 
     def get_value(self, group, option):
         """Return a list for an option that no file has, or None."""
         if (group != GROUP or option not in OPTIONS or
                 not self._conf[network_conf.GROUP].supply_options):
             return None
+        if not self._values:
+            self._read()
         return self._values.get(option)
 
 

@@ -167,8 +167,8 @@ class Fleet:
                 len(amphora_repo.get_ending_certificates(self._engine))),
             reading.gauge_by(
                 'certificate', 'certificate_ends_timestamp_seconds', 'When '
-                'it ends: the first one of an amphora, or one that this '
-                'octavia.conf names.', self._read_certificate_ends())]
+                'it ends: the first one of an amphora, or a certificate of '
+                'this octavia.conf.', self._read_certificate_ends())]
 
     def _read_certificate_ends(self):
         ends = {'amphora': amphora_repo.get_first_certificate_end(

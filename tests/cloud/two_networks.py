@@ -27,7 +27,7 @@ _PLACES = {'hm1': NODES[0], 'hm2': NODES[1], 'worker1': NODES[0],
 
 
 class Octavia(clusters.ClusterOctavia):
-    """One that begins in a provider network, OLD, which all nodes have.
+    """An Octavia in a provider network, OLD, which all nodes have.
 
     Health managers, the worker and the housekeeper are at the network nodes,
     beside their Open vSwitch, and amphorae have ports in the network, with

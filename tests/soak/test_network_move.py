@@ -2,7 +2,7 @@
 
 """The management network moves while clients use load balancers.
 
-From a provider network to the one that "network ensure" makes, with the
+From a provider network to the network that "network ensure" makes, with the
 commands and the lines of octavia.conf that the page has, in its order.
 """
 

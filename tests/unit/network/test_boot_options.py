@@ -126,6 +126,10 @@ class TestRecordedBootOptions(sqlite.SqliteMixin, db_base.DatabaseTestCase):
         for name, value in options.items():
             self.conf.set_override(name, value, group='hmsync_network')
         recorded = boot_options.RecordedBootOptions(self.conf)
+        return self.read(recorded)
+
+    @staticmethod
+    def read(recorded):
         return tuple(recorded.get_value('controller_worker', option)
                      for option in (*boot_options.OPTIONS, 'amp_image_tag'))
 
@@ -142,3 +146,15 @@ class TestRecordedBootOptions(sqlite.SqliteMixin, db_base.DatabaseTestCase):
         self.conf.set_override('connection', 'sqlite:////no/such/file',
                                group='database')
         self.assertEqual((None,) * 3, self.get_values(supply_options=True))
+
+    def test_recorded_later(self):
+        """A process that lives for long learns of it."""
+        self.conf.set_override('supply_options', True, group='hmsync_network')
+        self.conf.set_override('network_name', 'net', group='hmsync_network')
+        recorded = boot_options.RecordedBootOptions(self.conf)
+        self.assertEqual((None,) * 3, self.read(recorded))
+        network_repo.claim(self.engine, 'net', 'one', 60)
+        network_repo.record(self.engine, 'net', 'one', network_repo.Ids(
+            'net-id', 'subnet-id', 'group-id', 'other-id'))
+        self.assertEqual((['net-id'], ['group-id'], None),
+                         self.read(recorded))
