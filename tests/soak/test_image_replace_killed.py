@@ -25,7 +25,7 @@ SINGLE = (
     ('before built .*-attach-port', BACK),
     ('before built .*amphora-post-vip-plug', BACK),
     ('after enter PROVE$', BACK),
-    ('before PUT .*/reload', BACK),
+    ('before listeners ', BACK),
     ('after enter SWITCH$', DONE),
     ('after agent .* PUT config', DONE),
     # Both have the VIP.
@@ -108,7 +108,7 @@ class TestSingleKilled(KilledTestCase):
         """One that is asked to end does so soon, and loses no time."""
         expected = {
             'before built .*-compute-create': BACK,
-            'before enter PROVE$': BACK, 'before PUT .*/reload': BACK,
+            'before enter PROVE$': BACK, 'before listeners ': BACK,
             'before agent .* PUT config': DONE,
             'after enter PROVE_SWITCHED': DONE,
             'before DELETE .*/ports': DONE}

@@ -9,7 +9,7 @@ from tests.cloud.compute import hypervisor
 from tests.cloud import steps
 from tests.functional import fleets
 
-_REQUEST = re.compile('(GET|PUT|POST|DELETE) |agent ')
+_REQUEST = re.compile('(GET|PUT|POST|DELETE) |agent |listeners ')
 
 
 class TestRefused(fleets.FleetTestCase):

@@ -60,7 +60,9 @@ def _not_connected(text):
 _STEPS = {
     'octavia_hmsync.image.replace.work': {
         'Work.enter': (lambda self, phase, **_: f'enter {phase}',
-                       RuntimeError)},
+                       RuntimeError),
+        'Listeners.update': (lambda self, _, amphora:
+                             f'listeners {amphora.id}', _unreachable)},
     'octavia_hmsync.amphora.agent': {
         'Agent._ask': (lambda self, method, path, *_, **__:
                        f'agent {self.amphora_id} {method} {path}',
