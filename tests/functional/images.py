@@ -79,23 +79,25 @@ class ImageTestCase(base.BaseTestCase):
             f'{load_balancer.name} ONLINE', timeout)
 
     @contextlib.contextmanager
-    def under_probe(self, load_balancer, rate=50):
+    def under_probe(self, load_balancer, rate=50, timeout=1):
         """Have the client use it meanwhile, and for a second before and after.
 
-        :returns: what then has .report, a probe.Report, .holders: for how
-                  many seconds how many amphorae held the VIP, and .changes:
-                  when it came to which and went, see tests/cloud/holders.py,
-                  until .ended_at.
+        :returns: what then has .report, a probe.Report, .requests, what that
+                  sums up, .holders: for how many seconds how many amphorae
+                  held the VIP, and .changes: when it came to which and went,
+                  see tests/cloud/holders.py, until .ended_at.
         """
         seen = types.SimpleNamespace()
         holders = self.cloud.watch_holders(load_balancer)
-        probe = self.client.start_probe(load_balancer.vip_address, rate=rate)
+        probe = self.client.start_probe(load_balancer.vip_address, rate=rate,
+                                        timeout=timeout)
         time.sleep(1)
         try:
             yield seen
             time.sleep(1)
         finally:
             seen.report = probe.stop()
+            seen.requests = probe.requests
             seen.ended_at = time.time()
             seen.holders = holders.stop()
             seen.changes = holders.changes
