@@ -8,6 +8,7 @@ import http.server
 import threading
 
 from tests.cloud import http_server
+from tests.cloud import waiting
 
 # Answers in place of the API, which never hears of the request.
 REFUSES = 'refuses'
@@ -64,7 +65,7 @@ class FaultyProxy(http_server.HTTPServer):
     def let_go(self):
         """Pass on what is held, and wait until the API has done it."""
         self._let_go.set()
-        self._passed.wait(60)
+        waiting.happens(self._passed)
 
     def heal(self):
         """Fail no more requests."""
@@ -89,7 +90,7 @@ class FaultyProxy(http_server.HTTPServer):
                     self.send_error(_STATUSES[fault])
                     return
                 if fault == HOLDS:
-                    proxy._let_go.wait(60)
+                    waiting.happens(proxy._let_go)
                 status, headers, content = proxy._pass_on(
                     self.command, self.path, body, self.headers)
                 if fault == HOLDS:

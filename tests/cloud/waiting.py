@@ -2,6 +2,7 @@
 
 """Waiting for something that another process does."""
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -21,18 +22,31 @@ class WaitTimeout(AssertionError):
 
 
 @functools.cache
-def get_factor():
-    """How many times longer than on that machine everything takes here.
-
-    By a calculation and by what runs beside the tests, when first asked: all
-    waits of a process then have the same measure.
-    """
+def _get_slowness():
+    """How many times longer than there a calculation takes."""
     began, digest = time.process_time(), b''
     for _ in range(60000):
         digest = hashlib.sha256(digest).digest()
-    slowness = (time.process_time() - began) / _SECONDS
+    return max(1, (time.process_time() - began) / _SECONDS)
+
+
+def get_factor():
+    """How many times longer than on that machine everything takes now.
+
+    By what runs beside the tests: that begins and ends while they wait.
+    """
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
-    return min(max(1, slowness) * max(1, load), _LARGEST)
+    return min(_get_slowness() * max(1, load), _LARGEST)
+
+
+def happens(event, timeout=LIMIT):
+    """Wait for a threading.Event, and return whether it came in time.
+
+    :param timeout: as wait_for().
+    """
+    with contextlib.suppress(WaitTimeout):
+        wait_for(event.is_set, 'event', timeout)
+    return event.is_set()
 
 
 def wait_for(condition, what, timeout=LIMIT, interval=0.1, processes=()):
@@ -46,19 +60,19 @@ def wait_for(condition, what, timeout=LIMIT, interval=0.1, processes=()):
                       one of them has ended, and the error shows their logs
     :raises WaitTimeout: with the tail of the logs of those processes
     """
-    timeout *= get_factor()
-    deadline = time.monotonic() + timeout
+    began, factor = time.monotonic(), 1
     while True:
         value = condition()
         if value:
             return value
         ended = [process for process in processes if not process.running]
-        late = time.monotonic() >= deadline
+        factor = max(factor, get_factor())
+        late = time.monotonic() >= began + timeout * factor
         if late or ended:
             break
         time.sleep(interval)
     what = what() if callable(what) else what
-    message = [f'no {what} within {timeout:.0f} s' if late else
+    message = [f'no {what} within {timeout * factor:.0f} s' if late else
                f'no {what}: {ended[0].name} has ended']
     for process in ended or processes:
         message.append(f'--- {process.name}: end of {process.log_path}')

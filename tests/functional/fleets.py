@@ -9,6 +9,7 @@ import threading
 
 from oslo_utils import uuidutils
 
+from tests.cloud import waiting
 from tests.functional import replacements
 
 # Seconds for which nobody has the VIP when the holder of a pair gives it to
@@ -112,7 +113,7 @@ class FleetTestCase(replacements.ReplacementTestCase):
             self.begin(lb, image or self.target, ids[case], forced=True)
         for case in cases:
             with self.noted(case):
-                ended[case] = self.wait_until_ended(ids[case], 150)
+                ended[case] = self.wait_until_ended(ids[case])
         for case, each in happened.items():
             if not each.is_set():
                 self.note(f'{case} did not happen')
@@ -161,7 +162,7 @@ class FleetTestCase(replacements.ReplacementTestCase):
                 if is_last:
                     (kill or self.kill)(step)
                     killed.set()
-                killed.wait(120)
+                waiting.happens(killed)
             return die
 
         self.cloud.steps.clear()
@@ -178,14 +179,14 @@ class FleetTestCase(replacements.ReplacementTestCase):
         with self.under_probes(cases):
             for case, lb in cases.items():
                 self.begin(lb, image or self.target, ids[case], forced=True)
-            if not killed.wait(100):
+            if not waiting.happens(killed):
                 self.note(f'{missing} did not come to that')
                 killed.set()
             (restart or self.restart)()
             ended = {}
             for case in cases:
                 with self.noted(case):
-                    ended[case] = self.wait_until_ended(ids[case], 100)
+                    ended[case] = self.wait_until_ended(ids[case])
             for case, lb in cases.items():
                 self.assertSane(case, lb)
         self.assertNothingLeft(f'after {list(patterns)}')

@@ -9,6 +9,7 @@ from oslo_utils import uuidutils
 import sqlalchemy as sa
 
 from octavia_hmsync.image.db import replacement as replace_repo
+from tests.cloud import waiting
 from tests.functional import images
 
 
@@ -50,7 +51,7 @@ class ReplacementTestCase(images.ImageTestCase):
     def get(self, replacement_id):
         return replace_repo.get(self.cloud.engine, replacement_id)
 
-    def wait_until_ended(self, replacement_id, timeout=150):
+    def wait_until_ended(self, replacement_id, timeout=waiting.LIMIT):
         """Wait for the end of a replacement; returns its row."""
         return self.cloud.wait_for(
             lambda: self.is_ended(replacement_id),
@@ -61,7 +62,8 @@ class ReplacementTestCase(images.ImageTestCase):
         return (None if found.state in replace_repo.OPEN_STATES
                 else found)
 
-    def replace(self, load_balancer, image, timeout=150, **kwargs):
+    def replace(self, load_balancer, image, timeout=waiting.LIMIT,
+                **kwargs):
         """Have it done; returns the row of the replacement."""
         return self.wait_until_ended(
             self.begin(load_balancer, image, **kwargs), timeout)

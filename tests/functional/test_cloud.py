@@ -232,7 +232,7 @@ class TestSniffer(base.BaseTestCase):
 
         def decode_late(*args):
             # All datagrams of the machine come here.
-            may_go_on.wait(60)
+            waiting.happens(may_go_on)
             return decode(*args)
         self.patch(seen, '_decode', decode_late)
         self.addCleanup(may_go_on.set)

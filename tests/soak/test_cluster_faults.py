@@ -6,6 +6,7 @@ import threading
 
 from tests.cloud.compute import hypervisor
 from tests.cloud import machines
+from tests.cloud import waiting
 from tests.functional import clusters
 
 
@@ -148,7 +149,7 @@ class TestFaults(clusters.ClusterTestCase):
         """In the middle of a build, and of a deletion: another goes on."""
         happened = self.at('build', 2, self.kill_worker)
         lb = self.cloud.add_cluster('web', self.members, wait=False)
-        self.assertTrue(happened.wait(120))
+        self.assertTrue(waiting.happens(happened))
         self.wait_until_whole(lb, 2)
         self.assertServes(lb)
 
@@ -156,7 +157,7 @@ class TestFaults(clusters.ClusterTestCase):
         self.cloud.wait_until_ready()
         happened = self.at('delete', 1, self.kill_worker)
         self.cloud.delete_cluster(lb, wait=False)
-        self.assertTrue(happened.wait(120))
+        self.assertTrue(waiting.happens(happened))
         self.cloud.wait_until_gone(lb)
         self.assertNothingLeft()
 

@@ -28,6 +28,7 @@ from tests.cloud import cluster_faults as faults
 from tests.cloud import cluster_world
 from tests.cloud import clusters
 from tests.cloud import machines
+from tests.cloud import waiting
 
 SIZE = 2
 # As many as a housekeeper works on at once.
@@ -105,15 +106,17 @@ class Gates:
                 self._watch(case, step.whose, patterns[1:])
                 return
             self._come[case].set()
-            self._open.wait(300)
+            waiting.happens(self._open)
 
         self._steps.at(patterns[0], happen, whose)
 
-    def wait(self, timeout):
-        """Return the steps to which nobody has come."""
-        deadline = time.monotonic() + timeout
+    def wait(self):
+        """Return the steps that did not come."""
+        with contextlib.suppress(waiting.WaitTimeout):
+            waiting.wait_for(lambda: all(
+                come.is_set() for come in self._come.values()), 'steps')
         return [pattern for pattern, come in self._come.items()
-                if not come.wait(max(0, deadline - time.monotonic()))]
+                if not come.is_set()]
 
     def open(self):
         self._open.set()
@@ -385,7 +388,7 @@ class KilledCase(base.BaseTestCase):
 
         :param wait: returns once all is well.
         """
-        missing = gates.wait(240)
+        missing = gates.wait()
         if missing:
             seen = collections.Counter(
                 str(step) for step in self.cloud.steps.seen)

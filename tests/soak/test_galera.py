@@ -13,6 +13,7 @@ import fixtures
 
 from tests.cloud import database
 from tests.cloud import galera
+from tests.cloud import waiting
 from tests.functional import base
 
 # In the proportions of Octavia's defaults. The cluster takes some 6 s to
@@ -118,7 +119,7 @@ class TestGalera(base.FunctionalTestCase):
         thread = threading.Thread(target=lag)
         thread.start()
         self.addCleanup(thread.join)
-        self.assertTrue(has_begun.wait(10))
+        self.assertTrue(waiting.happens(has_begun))
         for manager in old:
             manager.kill_tree()
         new = self.start_at({4: 1, 5: 2, 6: 3})

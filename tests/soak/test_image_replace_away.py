@@ -174,7 +174,7 @@ class AwayTestCase(fleets.FleetTestCase):
                     outage.end()
             for case, lb in cases.items():
                 with self.noted(case):
-                    rows[case] = self.wait_until_ended(ids[case], 240)
+                    rows[case] = self.wait_until_ended(ids[case])
                 self.assertSane(case, lb)
         for case, row in rows.items():
             print(f'{case}: {outages[case].refused} refused, {row.state}, '

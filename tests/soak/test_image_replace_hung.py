@@ -34,7 +34,7 @@ class TestHung(fleets.FleetTestCase):
         self.cloud.steps.clear()
         happened = self.cloud.steps.at(step, hang)
         with self.under_probes({case: lb}):
-            row = self.replace(lb, self.target, timeout=240, forced=True)
+            row = self.replace(lb, self.target, forced=True)
             self.assertTrue(happened.is_set(), case)
             for timer in timers:
                 timer.join()

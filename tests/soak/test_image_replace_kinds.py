@@ -25,7 +25,7 @@ class TestKinds(replacements.ReplacementTestCase):
     def wait_until_replaced(self, made, image):
         begun = {name: self.begin(lb, image) for name, lb in made.items()}
         for each in begun.values():
-            self.assertDone(self.wait_until_ended(each, 250))
+            self.assertDone(self.wait_until_ended(each))
         for name, lb in made.items():
             self.assertEqual(
                 {('ALLOCATED', image.id)},

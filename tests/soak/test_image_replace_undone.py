@@ -9,6 +9,7 @@ from oslo_utils import uuidutils
 
 from tests.cloud.compute import bad_images
 from tests.cloud.compute import hypervisor
+from tests.cloud import waiting
 from tests.functional import replacements
 
 
@@ -96,10 +97,10 @@ class TestUndone(replacements.ReplacementTestCase):
         killed, meet = threading.Event(), threading.Barrier(len(steps))
 
         def die(step):
-            if meet.wait(120) == 0:
+            if meet.wait(waiting.LIMIT * waiting.get_factor()) == 0:
                 self.kill(step)
                 killed.set()
-            killed.wait(60)
+            waiting.happens(killed)
 
         for kind, pattern in steps.items():
             self.cloud.steps.at(pattern, die, ids[kind])
@@ -108,7 +109,7 @@ class TestUndone(replacements.ReplacementTestCase):
                     for kind in steps]
             for kind in steps:
                 self.begin(lbs[kind], images[kind], ids[kind])
-            self.assertTrue(killed.wait(150), self.cloud.steps.seen)
+            self.assertTrue(waiting.happens(killed), self.cloud.steps.seen)
             self.cloud.house_keepers[1].start()
             ended = {kind: self.wait_until_ended(ids[kind])
                      for kind in steps}

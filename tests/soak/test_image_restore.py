@@ -10,6 +10,7 @@ from oslotest import base
 from tests.cloud.compute import hypervisor
 from tests.cloud import machines
 from tests.cloud import octavia
+from tests.cloud import waiting
 
 
 class RestoreTestCase(base.BaseTestCase):
@@ -93,11 +94,11 @@ class TestSingle(RestoreTestCase):
 
         def wait(**_arguments):
             begun.set()
-            go_on.wait(60)
+            waiting.happens(go_on)
             raise hypervisor.Refusal('ComputeBuildException', 'too late')
         self.cloud.compute.before['build'] = wait
         self.api.failover_amphora(amphora_id)
-        self.assertTrue(begun.wait(60))
+        self.assertTrue(waiting.happens(begun))
         worker, = self.cloud.workers
         worker.kill_tree()
         go_on.set()

@@ -7,6 +7,7 @@ import time
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from tests.cloud.compute import bad_images
+from tests.cloud import waiting
 from tests.functional import fleets
 
 
@@ -23,7 +24,7 @@ class RolloutTestCase(fleets.FleetTestCase):
     def rows(self, rollout_id):
         return replace_repo.get_of_rollout(self.cloud.engine, rollout_id)
 
-    def wait_until(self, rollout_id, state, timeout=150):
+    def wait_until(self, rollout_id, state, timeout=waiting.LIMIT):
         def reached():
             found = rollout_repo.get(self.cloud.engine, rollout_id)
             return found if found.state == state else None

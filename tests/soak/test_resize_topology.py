@@ -129,7 +129,7 @@ TO_SINGLE = (
 class TestKilled(fleets.FleetTestCase):
     """A housekeeper dies at each step; another one goes on, or back."""
 
-    topologies = ('SINGLE',) * 4
+    topologies = ('SINGLE',) * 2
     # What they get.
     topology = 'ACTIVE_STANDBY'
 

@@ -614,7 +614,7 @@ class TestReads(GaleraTestCase):
         thread = threading.Thread(target=run)
         thread.start()
         self.addCleanup(thread.join)
-        self.assertTrue(has_begun.wait(30))
+        self.assertTrue(waiting.happens(has_begun))
 
     def test_at_once(self):
         seen = []
