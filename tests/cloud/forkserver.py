@@ -117,7 +117,6 @@ class ForkServer:
         self._socket = None
         self._server = None
         self._said = None
-        self._home = None
 
     def can_start(self, command, environment):
         """Whether the server does the same as the command would."""
@@ -155,14 +154,11 @@ class ForkServer:
         ours, theirs = socket.socketpair(socket.AF_UNIX,
                                          socket.SOCK_SEQPACKET)
         self._said = tempfile.TemporaryFile('w+')
-        # Stevedore caches entry points below it.
-        self._home = tempfile.TemporaryDirectory()
         with theirs:
             self._server = subprocess.Popen(
                 [sys.executable, '-P', __file__, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL, stdout=self._said,
-                stderr=subprocess.STDOUT, cwd='/',
-                env={**self._environment, 'HOME': self._home.name},
+                stderr=subprocess.STDOUT, cwd='/', env=self._environment,
                 pass_fds=[theirs.fileno()], start_new_session=True)
         self._socket = ours
 
