@@ -2,12 +2,14 @@
 
 """Lists the unit tests that depend on the release of Octavia, for stestr.
 
-    list_octavia_tests.py FILE
+    list_octavia_tests.py [--compat] FILE
 
 Writes regular expressions, for "stestr run --include-list": the modules in
 tests/unit that import octavia, octavia_hmsync.compat, or a module of the
 package that does. Repositories do not count: of Octavia they have the names of
 tables and columns, which tests/unit/compat/test_compat.py compares.
+
+With --compat only those of compat itself.
 """
 
 import ast
@@ -68,10 +70,11 @@ def find_tests():
                   (name in touching or imported & counted))
 
 
-def main(target):
+def main(target, is_all=True):
     pathlib.Path(target).write_text(''.join(
-        f'^{re.escape(name)}\\.\n' for name in find_tests()))
+        f'^{re.escape(name)}\\.\n' for name in find_tests()
+        if is_all or name.startswith('tests.unit.compat.')))
 
 
 if __name__ == '__main__':
-    main(*sys.argv[1:])
+    main(sys.argv[-1], is_all='--compat' not in sys.argv[1:-1])

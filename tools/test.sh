@@ -9,7 +9,9 @@
 # Ubuntu) and virtual environments.
 #
 # The tests of the harness itself (tests/functional/harness.txt) run where their
-# files changed, as tools/harness_changed.sh finds it, and with "tox -e soak".
+# files changed, as tools/changed.sh finds it, and with "tox -e soak"; of those
+# with the oldest Octavia the ones of octavia_hmsync/compat, and the others that
+# depend on the release where that changed, and with "tox -e ci-2025.1".
 #
 # What failed is run once more at the end, alone. The last lines name the tests
 # that passed only then (FLAKY: a defect of the test or of the code, to be mended;
@@ -26,6 +28,8 @@
 #   OS_UNIT_CONCURRENCY, OS_FUNCTIONAL_CONCURRENCY  test workers (default: see
 #                   tools/run_beside.py)
 #   HARNESS         yes or no: whether to run the tests of the harness
+#   COMPAT          yes or no: whether to run all that depend on the release with
+#                   the oldest
 
 set -euo pipefail
 
@@ -72,12 +76,18 @@ function clean_up {
 }
 trap clean_up EXIT
 left_out=tests/functional/long.txt
-if tools/harness_changed.sh; then
+if tools/changed.sh harness; then
     say "with the tests of the harness, tests/functional/harness.txt"
     cloud_tests+='|test_mixed_releases.TestOctavia'
 else
     left_out=$reports/left-out
     cat tests/functional/{long,harness}.txt >"$left_out"
+fi
+
+if tools/changed.sh compat; then
+    say "with the oldest Octavia all tests that depend on the release"
+else
+    export RELEASE_TESTS=--compat
 fi
 
 # Becomes tox; of the oldest Octavia constraints of its own are known.

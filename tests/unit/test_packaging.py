@@ -334,12 +334,15 @@ class TestImports(base.BaseTestCase):
 class TestOldestOctavia(base.BaseTestCase):
     """Unit tests that "tox -e ci-2025.1" runs, by what they import."""
 
-    def test_found(self):
+    def find(self, *arguments):
         target = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'list')
         subprocess.run(
-            [sys.executable, 'tools/list_octavia_tests.py', target], cwd=TOP,
-            check=True)
-        lines = target.read_text().splitlines()
+            [sys.executable, 'tools/list_octavia_tests.py', *arguments,
+             target], cwd=TOP, check=True)
+        return target.read_text().splitlines()
+
+    def test_found(self):
+        lines = self.find()
         modules = {
             '.'.join(path.relative_to(TOP).with_suffix('').parts)
             for path in (TOP / 'tests/unit').rglob('test_*.py')}
@@ -351,6 +354,12 @@ class TestOldestOctavia(base.BaseTestCase):
         for name in ('compat.test_compat', 'services.test_lifecycle'):
             self.assertIn(f'tests.unit.{name}', chosen)
         self.assertLess(len(chosen), len(modules) / 2)
+
+    def test_compat(self):
+        """Those of what depends on the release where nothing of it changed."""
+        lines = self.find('--compat')
+        self.assertIn(r'^tests\.unit\.compat\.test_compat\.', lines)
+        self.assertLess(len(lines), len(self.find()) / 10)
 
 
 class TestListed(base.BaseTestCase):

@@ -85,7 +85,7 @@ class TestTestScript(base.BaseTestCase):
         self.directory = pathlib.Path(
             self.useFixture(fixtures.TempDir()).path)
         for name in ('test.sh', 'common.sh', 'count_tests.py',
-                     'harness_changed.sh', 'run_beside.py'):
+                     'changed.sh', 'run_beside.py'):
             (self.directory / 'tools').mkdir(exist_ok=True)
             shutil.copy(TOP / 'tools' / name, self.directory / 'tools')
         (self.directory / '.stestr.conf').write_text(
@@ -187,8 +187,8 @@ class TestTestScript(base.BaseTestCase):
         self.assertEqual('2 passed, 0 failed, 2 skipped', lines[2])
 
 
-class TestHarnessChanged(base.BaseTestCase):
-    """tools/harness_changed.sh, in a clone and in what it came from."""
+class TestChanged(base.BaseTestCase):
+    """tools/changed.sh, in a clone and in what it came from."""
 
     def setUp(self):
         super().setUp()
@@ -197,7 +197,7 @@ class TestHarnessChanged(base.BaseTestCase):
         self.top = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.main = self.top / 'main'
         (self.main / 'tools').mkdir(parents=True)
-        shutil.copy(TOP / 'tools/harness_changed.sh', self.main / 'tools')
+        shutil.copy(TOP / 'tools/changed.sh', self.main / 'tools')
         self.run_git(self.main, 'init', '-q')
         self.commit(self.main, 'README.rst', day=1)
 
@@ -215,10 +215,11 @@ class TestHarnessChanged(base.BaseTestCase):
         self.run_git(directory, 'commit', '-q', '-m', name,
                      GIT_COMMITTER_DATE=f'2026-01-0{day}T12:00:00Z')
 
-    def has_changed(self, directory, **variables):
+    def has_changed(self, directory, what='harness', **variables):
         return not subprocess.run(
-            [self.bash, directory / 'tools/harness_changed.sh'],
-            env={**os.environ, 'HARNESS': '', **variables}).returncode
+            [self.bash, directory / 'tools/changed.sh', what],
+            env={**os.environ, 'HARNESS': '', 'COMPAT': '', **variables}
+        ).returncode
 
     def test_branch(self):
         self.commit(self.main, 'tests/cloud/cloud.py', day=2)
@@ -238,6 +239,17 @@ class TestHarnessChanged(base.BaseTestCase):
         self.commit(clone, 'octavia_hmsync/conf/opts.py', day=5)
         self.assertTrue(self.has_changed(clone))
         self.assertFalse(self.has_changed(clone, HARNESS='no'))
+
+    def test_compat(self):
+        clone = self.top / 'clone'
+        self.run_git(self.top, 'clone', '-q', self.main, clone)
+        self.run_git(clone, 'checkout', '-q', '-b', 'change')
+        self.commit(clone, 'tests/cloud/cloud.py', day=2)
+        self.assertFalse(self.has_changed(clone, 'compat'))
+        self.assertTrue(self.has_changed(clone, 'compat', COMPAT='yes'))
+        self.commit(clone, 'octavia_hmsync/compat/changes.py', day=3)
+        self.assertTrue(self.has_changed(clone, 'compat'))
+        self.assertFalse(self.has_changed(clone, 'compat', COMPAT='no'))
 
     def test_main_branch(self):
         # Young, with nothing of a day before.
