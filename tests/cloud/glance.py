@@ -19,6 +19,8 @@ bind = '127.0.0.1:{port}'
 workers = 1
 threads = 4
 timeout = 120
+# Seconds. It would close a connection after two, as the next request comes.
+keepalive = 3600
 """
 # Without Keystone nobody has a role.
 _ALLOWED = ('add_image', 'deactivate', 'delete_image', 'get_image',

@@ -21,6 +21,8 @@ bind = '127.0.0.1:{port}'
 workers = 1
 threads = 4
 timeout = 120
+# Seconds; see tests/cloud/glance.py.
+keepalive = 3600
 """
 
 
