@@ -130,8 +130,12 @@ class Pair:
     def wait_for_holder(self, load_balancer):
         """Wait until one amphora of a data model has the VIP alone.
 
+        Without a listener none takes it; see proof.
+
         :raises NotProven: if none has, or several have, for too long.
         """
+        if not load_balancer.listeners:
+            return
         vip = load_balancer.vip.ip_address
         deadline = time.monotonic() + _SWITCH_TIMEOUT
         while list(self._work.find_holders(
@@ -259,8 +263,12 @@ class Pair:
     def _prefer(self, load_balancer, taker):
         """Let an amphora take the VIP now, then restore its configuration.
 
+        Without a listener none takes it; see proof.
+
         :raises NotProven: if it does not become the only holder.
         """
+        if not load_balancer.listeners:
+            return
         taking = self._work.agent_of(taker)
         vip = load_balancer.vip.ip_address
         self._upload(load_balancer, taker, prefer)

@@ -152,11 +152,23 @@ def _find_holder_problems(expected, seen):
     elif expected.is_vip_shared:
         if expected.new_amphora_id not in holders:
             yield f'amphora {expected.new_amphora_id} does not have the VIP'
+    elif not holders and _may_lack_holder(expected, seen):
+        return
     elif len(holders) != 1:
         yield (f'{", ".join(holders)} have the VIP at once' if holders
                else 'no amphora has the VIP')
     elif expected.holders and holders[0] not in expected.holders:
         yield f'amphora {holders[0]} has the VIP'
+
+
+def _may_lack_holder(expected, seen):
+    """Tell whether keepalived of a pair may give the VIP to none.
+
+    While there is no listener, Octavia's agent has keepalived's check fail
+    (vrrp_check_script_update).
+    """
+    return not (seen.evidence.listeners or len(expected.holders) == 1 or
+                len(seen.evidence.amphorae) == 1)
 
 
 def is_worse(status: str, before: str) -> bool:

@@ -45,12 +45,14 @@ class World:
         self.config = {}
         self.ids = ['old', 'other', 'new']
         self.persistence = persistence
+        self.listeners = ['web']
 
     def load_balancer(self, without=()):
         persistence = self.persistence and types.SimpleNamespace(
             type=self.persistence)
         return types.SimpleNamespace(
             vip=types.SimpleNamespace(ip_address=VIP),
+            id='lb', listeners=self.listeners,
             pools=[types.SimpleNamespace(session_persistence=persistence)],
             amphorae=[amphora(name) for name in self.ids
                       if name not in without])
@@ -245,6 +247,21 @@ class TestPair(base.TestCase):
         self.assertIn(f'does not take the VIP {VIP} within', str(e))
         self.assertEqual('usual', self.world.config['other'])
         self.assertEqual('reload other', self.world.calls[-1])
+
+    def test_no_listener(self):
+        """None takes the VIP, and none is waited for."""
+        topology = self.make('old')
+        self.world.listeners = []
+        self.world.deaf = True
+        topology.switch(amphora('old'), amphora('new'))
+        self.world.holder = 'new'
+        topology.back(amphora('old'), amphora('new'))
+        self.world.holder = None
+        topology.wait_for_holder(self.world.load_balancer())
+        self.assertEqual([], self.world.calls)
+        self.world.listeners = ['web']
+        self.assertRaises(exceptions.NotProven, topology.wait_for_holder,
+                          self.world.load_balancer())
 
     def test_back(self):
         """The new one gives the VIP back, and nobody else does."""

@@ -132,6 +132,28 @@ class TestFindProblems(base.TestCase):
         self.assertProblem('amphora old does not say who has the VIP',
                            self.with_holding(old=None, new=True))
 
+    def test_no_listener(self):
+        """keepalived of a pair gives the VIP to none then."""
+        bare = dataclasses.replace(
+            self.with_evidence(listeners={}), listeners={})
+        nowhere = dataclasses.replace(
+            bare, holding={'old': False, 'new': False})
+        pair = dataclasses.replace(EXPECTED, holders=frozenset())
+        both = dataclasses.replace(EXPECTED, holders=frozenset(('new', 'b')))
+        for expected in (pair, both):
+            self.assertEqual([], proof.find_problems(expected, nowhere))
+            self.assertEqual([], proof.find_problems(expected, bare))
+        for expected, holding in (
+                (EXPECTED, {'old': False, 'new': False}),
+                (pair, {'old': True, 'new': True}),
+                (pair, {'old': None, 'new': False})):
+            self.assertTrue(proof.find_problems(
+                expected, dataclasses.replace(bare, holding=holding)))
+        # One that is whole with one amphora is SINGLE.
+        self.assertTrue(proof.find_problems(pair, dataclasses.replace(
+            nowhere, evidence=dataclasses.replace(
+                bare.evidence, amphorae={'new': NEW}))))
+
     def test_any_holder(self):
         expected = dataclasses.replace(EXPECTED, holders=frozenset())
         self.assertEqual([], proof.find_problems(
