@@ -155,6 +155,22 @@ class TestJudge(base.TestCase):
         self.assertEqual({(None, 'VIP')}, self.assertRefused(
             evidence(), vips=(VIP, '2001:db8::1')))
 
+    def test_no_listener(self):
+        """keepalived of a pair gives the VIP to none then."""
+        bare = {'running': frozenset(), 'held': frozenset()}
+        one, other = (evidence(name, row={'role': role}, **bare) for
+                      name, role in (('a', 'MASTER'), ('b', 'BACKUP')))
+        pair = {'topology': 'ACTIVE_STANDBY', 'listeners': ()}
+        self.assertEqual({'a': 'ALLOCATED', 'b': 'ALLOCATED'},
+                         self.judge(one, other, **pair).amphorae)
+        for refused, values in (
+                ([evidence(**bare)], {'listeners': ()}),
+                ([one, silent('b', role='BACKUP')], pair),
+                ([dataclasses.replace(one, instance=None)], pair),
+                ([], pair)):
+            self.assertIn((None, 'VIP'),
+                          self.assertRefused(*refused, **values))
+
     def test_who_does_not_answer_may_hold_it(self):
         """Of one that was told of the VIP nobody can tell."""
         def check(other, is_restored, **values):
