@@ -91,7 +91,8 @@ def _is_listed(protocol, address, port, state=None):
     words = [ip.packed[i:i + 4][::-1] for i in range(0, len(ip.packed), 4)]
     wanted = f'{b"".join(words).hex().upper()}:{port:04X}'
     suffix = '6' if ip.version == 6 else ''
-    with open(f'/proc/net/{protocol}{suffix}') as table:
+    # A thread may be in another network namespace than its process.
+    with open(f'/proc/thread-self/net/{protocol}{suffix}') as table:
         for line in table:
             fields = line.split()
             if fields[1] == wanted and state in (None, fields[3]):
