@@ -26,12 +26,13 @@ case $1 in
     harness)
         asked=${HARNESS:-}
         files=(tests/cloud tests/fleet benchmarks tools
-            tests/functional/{harness.txt,test_{benchmarks,cloud,demo,fleet}.py}
+            tests/functional/harness.txt
+            tests/functional/test_{benchmarks,cloud,demo,fleet}.py
             tests/functional/test_{mixed_releases,places}.py) ;;
     compat)
         asked=${COMPAT:-}
-        files=(octavia_hmsync/compat tests/unit/compat setup.cfg requirements.txt
-            test-requirements.txt tox.ini) ;;
+        files=(octavia_hmsync/compat tests/unit/compat setup.cfg
+            requirements.txt test-requirements.txt tox.ini) ;;
     *)
         echo "usage: changed.sh harness|compat" >&2
         exit 2 ;;
