@@ -130,7 +130,7 @@ class TestNetworkMove(traffic.TrafficTestCase):
         """How many lists have what is out of reach; how much is in ERROR."""
         mixed = 0
         for booted in list(self.cloud.compute.instances.values()):
-            # One that boots has no interface yet.
+            # An amphora that boots has no interface yet.
             for interface in list(booted.interfaces.values())[:1]:
                 own = interface['fixed_ips'][0]['ip_address']
                 mixed += is_in(OLD, own) and any(

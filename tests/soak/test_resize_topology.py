@@ -32,7 +32,7 @@ class TestTopology(images.ImageTestCase):
             self.cloud, 'routed', network))
 
     def assertIs(self, topology, lb):
-        """Check that nothing tells it from one that was made so."""
+        """Check that it is as a load balancer that was made so."""
         self.wait_until_online(lb)
         found = self.look_at(lb)
         self.assertEqual(('ACTIVE', 'ONLINE'), found['status'])

@@ -149,7 +149,7 @@ class TestFindProblems(base.TestCase):
                 (pair, {'old': None, 'new': False})):
             self.assertTrue(proof.find_problems(
                 expected, dataclasses.replace(bare, holding=holding)))
-        # One that is whole with one amphora is SINGLE.
+        # A load balancer that is whole with one amphora is SINGLE.
         self.assertTrue(proof.find_problems(pair, dataclasses.replace(
             nowhere, evidence=dataclasses.replace(
                 bare.evidence, amphorae={'new': NEW}))))
