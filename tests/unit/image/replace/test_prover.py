@@ -67,11 +67,12 @@ class ProverTestCase(base.TestCase):
             read=self._read, read_views=self._read_views,
             pause=self.clock.pause,
             agent_of=lambda amphora: self.agent,
-            get_load_balancer=lambda: types.SimpleNamespace(
-                enabled=True,
-                vip=types.SimpleNamespace(ip_address='192.0.2.5'),
-                listeners=[types.SimpleNamespace(id='web', enabled=True)]),
+            get_load_balancer=lambda: self.load_balancer,
             find_holders=lambda amphorae, vip: {'old': False, 'new': True})
+        self.load_balancer = types.SimpleNamespace(
+            enabled=True, topology='ACTIVE_STANDBY',
+            vip=types.SimpleNamespace(ip_address='192.0.2.5'),
+            listeners=[types.SimpleNamespace(id='web', enabled=True)])
         self.prover = prover.Prover(self.work, lambda *args: frozenset())
 
     def _read(self):
@@ -497,7 +498,12 @@ class TestProver(ProverTestCase):
         self.assertFalse(self.prover.serves(None))
         self.listeners.clear()
         self.assertFalse(self.prover.serves(new))
+        self.listeners['web'] = 'OPEN'
         self.agent.holds.return_value = False
+        self.assertFalse(self.prover.serves(new))
+        self.load_balancer.listeners.clear()
+        self.assertTrue(self.prover.serves(new))
+        self.load_balancer.topology = 'SINGLE'
         self.assertFalse(self.prover.serves(new))
         self.agent.holds.side_effect = exceptions.AgentUnreachable('no')
         self.assertFalse(self.prover.serves(new))
