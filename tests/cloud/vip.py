@@ -126,7 +126,8 @@ class Vip(fixtures.Fixture):
         for address in self.addresses:
             member.namespace.run('ip', 'address', 'add', address, 'dev', 'lo')
         if self._have_nft:
-            member.namespace.run('nft', silent_vip.RULES)
+            member.namespace.run('sh', '-c', silent_vip.render_script(
+                "eth0", member.mac))
         self.members.append(member)
         self.states.append(document.ACTIVE)
         return member

@@ -16,9 +16,13 @@ announces no address. The agent was booted as for ACTIVE_STANDBY, so it leaves
 the addresses alone, also when it plugs the interface again.
 
 A distributor may send a member packets of connections of other members, with
-a mark. The kernel answers with a RST that has the same mark; nftables drops
-that RST, in a table of its own. Where an image has no nft, distributors find
-that out and send the member no such packets.
+a mark. The kernel answers with a RST that has the same mark, which no client
+may ever get. nftables sends it to the member itself, where the network drops
+it: connection tracking at the port of the member sees it, and so forgets a
+connection that it would else hold against the next one with the same client
+port. That of Open vSwitch in user space drops such a first packet for 30 s.
+An old kernel cannot do that, and drops the RST by itself. Where an image has
+no nft, distributors find that out and send the member no such packets.
 """
 
 import base64
@@ -36,29 +40,32 @@ _TABLE = 1
 _RULE_PRIORITY = 100
 _INTERFACE = re.compile(r'[A-Za-z0-9_.-]{1,15}')
 
-# Sent by a kernel that does not know the connection, it has no ACK.
-RULES = f'''\
-table inet hmsync
-delete table inet hmsync
-table inet hmsync {{
-    chain output {{
-        type filter hook output priority 0; policy accept;
-        ip dscp {doc.MARK} tcp flags == rst drop
-        ip6 dscp {doc.MARK} tcp flags == rst drop
-    }}
+# Sent by a kernel that does not know the connection, it has no ACK. The second
+# table is for one that leaves nevertheless, as by an interface that is new:
+# with another number clients take no RST for theirs.
+_SCRIPT = '''\
+f() {{
+echo "table $1 hmsync
+delete table $1 hmsync
+table $1 hmsync {{ chain own {{ type filter hook $2 priority 0;
+ip dscp {mark} tcp flags == rst $3
+ip6 dscp {mark} tcp flags == rst $3
 }}
+}}"
+}}
+n='/usr/sbin/nft -f -'
+(f netdev 'egress device {interface}' 'ether daddr set {mac}'
+f inet output 'tcp sequence set 0') | $n || f inet output drop | $n
 '''
-# keepalived would take braces and semicolons for its own.
-_ENCODED = base64.b64encode(RULES.encode()).decode()
 
 _TEMPLATE = '''\
 # By octavia-hmsync, for a member of a cluster: a distributor answers for the
 # VIPs, never this amphora.
 global_defs {{
-    # What nft is told: "base64 -d" shows it. Without nft all goes on.
+    # "base64 -d" shows what nft is told. Without nft all goes on.
     startup_script "/bin/sh -c '/sbin/sysctl -q -w \
 net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 && \
-(echo {nft} | base64 -d | /usr/sbin/nft -f - || true)'" root
+(echo {script} | base64 -d | /bin/sh || true)'" root
 }}
 
 static_ipaddress {{
@@ -92,7 +99,8 @@ def render(vips, interface, mac, own=()):
     try:
         addresses = [ipaddress.ip_address(address) for address, _ in vips]
         routes = _render_routes(vips, interface)
-        more = [f'{_make_link_local(mac)}/64 dev {interface}'
+        link_local = _make_link_local(mac)
+        more = [f'{link_local}/64 dev {interface}'
                 for _ in range(any(each.version == 6 for each in addresses))]
         more += [f'{each} dev {interface}' for each, is_there in own
                  if not is_there]
@@ -101,13 +109,19 @@ def render(vips, interface, mac, own=()):
             f'The VIPs cannot be given to an amphora: {e}. See the subnets '
             f'of the load balancer.') from e
     return _TEMPLATE.format(
-        nft=_ENCODED,
+        script=base64.b64encode(render_script(interface, mac).encode())
+        .decode(),
         addresses=_indent([f'{_host(address)} dev lo'
                            for address in addresses] + more),
         routes=_indent(routes),
         rules=_indent(f'from {_host(address)} table {_TABLE} priority '
                       f'{_RULE_PRIORITY}' for address in (
                           *addresses, *(each.ip for each, _ in own))))
+
+
+def render_script(interface, mac):
+    """Render the shell script that lets no RST for others out."""
+    return _SCRIPT.format(mark=doc.MARK, interface=interface, mac=mac)
 
 
 def _make_link_local(mac):

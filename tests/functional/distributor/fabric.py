@@ -79,9 +79,13 @@ class Host(fixtures.Fixture):
         run('ip', 'address', 'add', f'{VIP}/32', 'dev', 'lo')
         run('ip', 'address', 'add', f'{VIP6}/128', 'dev', 'lo', 'nodad')
 
-    def drop_resets(self):
-        """Bear packets of connections of others, as a member does."""
-        self.namespace.run('nft', silent_vip.RULES)
+    def hold_resets(self, is_old=False):
+        """Bear packets of connections of others, as a member does.
+
+        :param is_old: whether the kernel can only drop the answers.
+        """
+        self.namespace.run('sh', '-c', silent_vip.render_script(
+            'none' if is_old else 'eth0', self.mac))
 
     def socket(self, family, kind):
         """A socket in there."""

@@ -24,10 +24,10 @@ _LENGTH = _PIN_TIMEOUT + transitions.MARGIN + transitions.LATER
 
 class TestDoubled(test_connections.FabricTestCase):
 
-    def make_member(self, number, drops=True):
+    def make_member(self, number, drops=True, is_old=False):
         host = super().make_member(number)
         if drops:
-            host.drop_resets()
+            host.hold_resets(is_old)
         return host
 
     def make_vip(self, members, **kwargs):
@@ -71,7 +71,8 @@ class TestDoubled(test_connections.FabricTestCase):
             vip.states[node or self.node]))
 
     def test_changes(self):
-        a, b, c, d, e, f = [self.make_member(n) for n in range(6)]
+        a, b, c, d, e, f = [self.make_member(n, is_old=n % 2)
+                            for n in range(6)]
         vip = self.make_vip([a, b, c])
         self.open(100, a, b, c)
         self.change(vip, d, doc.ACTIVE, 3)
@@ -321,6 +322,58 @@ class TestDoubled(test_connections.FabricTestCase):
         # As far as first packets of the moment of a change are in the cache; a
         # hundred if others were, too.
         self.assertLess(len(failed), 10, failed)
+
+    def follow_connections(self, *members):
+        """Have the port of each member drop what fits no connection."""
+        for zone, host in enumerate(members, 1):
+            port = self.node.vswitch.vsctl('get', 'Interface',
+                                           f'tap-{host.name}', 'ofport')
+            for kind in ('tcp', 'tcp6'):
+                for flow in (
+                        f'priority=20,in_port={port},{kind},'
+                        f'actions=ct(table=1,zone={zone})',
+                        # An interface gets nothing back by this.
+                        f'table=1,{kind},ct_state=-inv,actions=NORMAL',
+                        f'priority=10,dl_dst={host.mac},{kind},'
+                        f'actions=ct(table={10 + zone},zone={zone})',
+                        f'table={10 + zone},{kind},ct_state=+new-inv,'
+                        f'actions=ct(commit,zone={zone}),output:{port}',
+                        f'table={10 + zone},{kind},ct_state=-new-inv,'
+                        f'actions=output:{port}'):
+                    self.node.ofctl('add-flow', 'br-int', flow)
+
+    def test_ports_used_again_that_are_followed(self):
+        """By the connection tracking of user space, at members' ports."""
+        self.client.namespace.run('sysctl', '-w',
+                                  'net.ipv4.tcp_max_tw_buckets=0')
+        a, b, c = members = [self.make_member(n) for n in range(3)]
+        self.follow_connections(*members)
+        vip = self.make_vip([a, b])
+        addresses = (fabric.VIP, fabric.VIP6)
+
+        def use(ports):
+            return {(address, port): fabric.Connection(
+                self.client, address, port)
+                for address in addresses for port in ports}
+
+        for first, (host, state, slot) in zip(itertools.count(31000, 20), (
+                (c, doc.ACTIVE, 2), (a, doc.DRAINING, None),
+                (a, doc.ACTIVE, None))):
+            ports = range(first, first + 20)
+            before = use(ports)
+            self.change(vip, host, state, slot)
+            for one in before.values():
+                # By its first packet alone a FIN leaves nothing behind.
+                one.say()
+                self.assertTrue(one.hear(time.monotonic() + 20))
+                one.socket.shutdown(socket.SHUT_WR)
+                self.assertEqual(b'', one.socket.recv(1))
+                one.close()
+            after = use(ports)
+            self.assertNotEqual([one.member for one in before.values()],
+                                [one.member for one in after.values()])
+            for one in after.values():
+                one.close()
 
     def test_take_over(self):
         """In the middle of a change, after it, and back."""

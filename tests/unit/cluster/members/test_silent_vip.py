@@ -7,9 +7,12 @@ That nobody is answered is shown by tests/functional/test_silent_vip.py.
 
 import base64
 import ipaddress
+import pathlib
 import re
+import subprocess
 import types
 
+import fixtures
 import hypothesis
 from hypothesis import strategies as st
 
@@ -27,10 +30,10 @@ EXAMPLE = '''\
 answers for the
 # VIPs, never this amphora.
 global_defs {
-    # What nft is told: "base64 -d" shows it. Without nft all goes on.
+    # "base64 -d" shows what nft is told. Without nft all goes on.
     startup_script "/bin/sh -c '/sbin/sysctl -q -w \
 net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 && \
-(echo NFT | base64 -d | /usr/sbin/nft -f - || true)'" root
+(echo SCRIPT | base64 -d | /bin/sh || true)'" root
 }
 
 static_ipaddress {
@@ -76,15 +79,32 @@ def block(text, name):
     return [line.strip() for line in found.splitlines()]
 
 
+# What the script has nft read.
 RULES = '''\
+table netdev hmsync
+delete table netdev hmsync
+table netdev hmsync { chain own { type filter hook egress device eth1 \
+priority 0;
+ip dscp 55 tcp flags == rst ether daddr set fa:16:3e:00:00:01
+ip6 dscp 55 tcp flags == rst ether daddr set fa:16:3e:00:00:01
+}
+}
 table inet hmsync
 delete table inet hmsync
-table inet hmsync {
-    chain output {
-        type filter hook output priority 0; policy accept;
-        ip dscp 55 tcp flags == rst drop
-        ip6 dscp 55 tcp flags == rst drop
-    }
+table inet hmsync { chain own { type filter hook output priority 0;
+ip dscp 55 tcp flags == rst tcp sequence set 0
+ip6 dscp 55 tcp flags == rst tcp sequence set 0
+}
+}
+'''
+# Where it cannot do that.
+DROP = '''\
+table inet hmsync
+delete table inet hmsync
+table inet hmsync { chain own { type filter hook output priority 0;
+ip dscp 55 tcp flags == rst drop
+ip6 dscp 55 tcp flags == rst drop
+}
 }
 '''
 
@@ -95,10 +115,24 @@ class TestRender(base.TestCase):
         """With what nft is told taken out, and looked at."""
         text = silent_vip.render(*args)
         encoded = re.search('echo ([^ ]+) ', text)[1]
-        self.assertEqual(RULES, base64.b64decode(encoded).decode())
         # keepalived reads no more of a line.
         self.assertGreater(1000, max(map(len, text.splitlines())))
-        return text.replace(encoded, 'NFT')
+        for nft, rules in (('true', [RULES]), ('false', [RULES, DROP])):
+            self.assertEqual(''.join(rules), self.run_script(
+                base64.b64decode(encoded).decode(), nft))
+        return text.replace(encoded, 'SCRIPT')
+
+    def run_script(self, script, result):
+        """Run it; return what nft was given, which says that."""
+        directory = self.useFixture(fixtures.TempDir()).path
+        nft = pathlib.Path(directory, 'nft')
+        nft.write_text(f'#!/bin/sh\ncat >> {directory}/rules\n{result}\n')
+        nft.chmod(0o755)
+        self.assertIn('/usr/sbin/nft', script)
+        subprocess.run(
+            ['sh', '-c', script.replace('/usr/sbin/nft', str(nft))],
+            timeout=60)
+        return pathlib.Path(directory, 'rules').read_text()
 
     def test_example(self):
         self.assertEqual(EXAMPLE, self.render(
@@ -164,7 +198,7 @@ class TestRender(base.TestCase):
     def test_what_is_no_mac(self):
         for mac in ('', 'fa:16:3e:00:00', 'fa:16:3e:00:00:zz', '}'):
             self.assertRaises(exceptions.InvalidAddress, silent_vip.render,
-                              (('2001:db8::5', IPV6),), 'eth1', mac)
+                              (('192.0.2.5', SUBNET),), 'eth1', mac)
 
 
 class TestReadVips(base.TestCase):
