@@ -272,8 +272,15 @@ def make_handover(before: Transition, after: Transition,
         return None
     answering = mapping.without_dead(former, living.difference(down),
                                      after.current)
+    between = after.between
+    if after.current not in after.formers and after.current in {
+            mapping.without_dead(one, living, after.current, False)
+            for one in before.formers}:
+        # What began under it before: advance() has it as the current one.
+        between = *between, (after.current, after.since)
     return dataclasses.replace(
-        after, current=answering if answering.slots else former)
+        after, current=answering if answering.slots else former,
+        between=between)
 
 
 def get_end(transition: Transition,

@@ -115,6 +115,30 @@ class TestDoubled(test_connections.FabricTestCase):
         vip.apply()
         self.check()
 
+    def test_there_and_back(self):
+        """All have packets while lists of before come again."""
+        a, b, c, d = [self.make_member(n) for n in range(4)]
+        vip = self.make_vip([a, b, c])
+        self.open(60, a, b, c)
+        self.change(vip, d, doc.ACTIVE, 3)
+        stopping, broken = threading.Event(), []
+
+        def use():
+            while not (stopping.is_set() or broken):
+                broken.extend(self.clients.find_broken())
+
+        thread = threading.Thread(target=use)
+        thread.start()
+        try:
+            for state in (doc.DRAINING, doc.ACTIVE, doc.DRAINING):
+                time.sleep(0.2)
+                self.change(vip, d, state)
+        finally:
+            stopping.set()
+            thread.join()
+        self.assertEqual([], broken)
+        self.open(20, a, b, c)
+
     def test_known(self):
         """Who has one that was there, or began long after, is known."""
         a, b, c = [self.make_member(n) for n in range(3)]

@@ -48,7 +48,8 @@ class Distributor:
         # What the data path would show.
         self.seen = []
 
-    def apply(self, document, now):
+    def apply(self, document, now, meanwhile=lambda: None):
+        """As Programmer.change(); meanwhile is called in a handover."""
         document = self._own(document)
         before = self.transition
         self.transition = transitions.advance(
@@ -67,6 +68,7 @@ class Distributor:
                 self.transition, proven=self.transition.proven | {
                     mac for mac in self.transition.macs if self.proves(mac)})
             self.install(document, handover, pins_all=True)
+            meanwhile()
             accounted = self.account()
         elif self.transition.doubles:
             self.transition = dataclasses.replace(
@@ -180,6 +182,8 @@ class World:
                              for n in range(2)]
         # Whether the second one is told nothing.
         self.is_away = False
+        # Whether there are packets of connections in handovers.
+        self.is_busy = False
         # By client and port: the member, and the time of the last packet.
         self.connections = {}
         # When they said that they were closed.
@@ -204,15 +208,16 @@ class World:
 
     def apply(self):
         first, second = self.distributors
-        first.apply(self.document, self.now)
-        if not self.is_away:
-            document = dataclasses.replace(self.document, active=False)
-            second.apply(document, self.now)
-            second.adopt(first, document)
         living = mapping.get_living(self.document)
         self.connections = {
             key: (member, seen) for key, (member, seen)
             in self.connections.items() if member in living}
+        first.apply(self.document, self.now,
+                    self.send_all if self.is_busy else lambda: None)
+        if not self.is_away:
+            document = dataclasses.replace(self.document, active=False)
+            second.apply(document, self.now)
+            second.adopt(first, document)
 
     def change(self, slot, what):
         state, number = self.members.get(slot, (None, None))
@@ -356,6 +361,7 @@ CHANGE = st.tuples(SLOT, st.sampled_from(
 ROUND = st.fixed_dictionaries({
     'room': st.sampled_from(pipeline.Room),
     'away': st.booleans(),
+    'busy': st.booleans(),
     'changes': st.lists(CHANGE, min_size=0, max_size=2),
     'send': st.booleans(),
     'restart': st.booleans(),
@@ -411,6 +417,7 @@ class TestConnections(base.BaseTestCase):
             world.open_some(client, are_sent_twice)
         for one in rounds:
             world.is_away = one['away']
+            world.is_busy = one['busy']
             if are_sent_twice:
                 # Without much room what is sent twice as it begins may break.
                 one['room'] = pipeline.Room.ENOUGH
@@ -466,6 +473,18 @@ class TestConnections(base.BaseTestCase):
         world.let_pass(2 * PIN_TIMEOUT)
         world.send_all()
         self.assertTrue(world.distributors[0].transition.is_over)
+
+    def test_back_in_a_handover(self):
+        """The list that comes again is one of before already."""
+        for proves in PROVES.values():
+            world = World(doc.FLOW, 0, proves)
+            world.is_busy = True
+            for client in range(CLIENTS):
+                world.open_some(client)
+            world.change(3, 'add')
+            for what in ('drain', 'resume', 'drain'):
+                world.change(3, what)
+                world.open_some(0)
 
     def test_one_that_heard_of_a_change_late(self):
         """It pins what begins for no longer than the active one."""

@@ -280,6 +280,18 @@ class TestTransition(base.BaseTestCase):
         self.go(A, A, DR, after=end - self.now)
         self.assertTrue(self.state.is_over)
 
+    def test_handover_to_one_of_before(self):
+        """What began under it is not lost meanwhile."""
+        self.change((A, A), (A, A, A))
+        before = self.state
+        self.change((A, A, DR))
+        handover = transitions.make_handover(before, self.state,
+                                             make(A, A, DR))
+        both = [{0: [0], 1: [1], 2: [2]}, {0: [0], 1: [1]}]
+        self.assertEqual(both[:1], self.get_formers())
+        self.assertEqual(both, [slots(one) for one in handover.formers])
+        self.assertEqual(both[0], slots(handover.current))
+
     def test_not_known(self):
         """None is forgotten before it is known who lives on."""
         self.change((A,), (A, A))
