@@ -14,7 +14,7 @@ from tests.functional import replacements
 REASONS = {
     'never_boots': 'could not be built',
     'other_api_version': 'could not be built',
-    'refuses_listeners': 'does not take its listeners',
+    'refuses_listeners': 'are not taken',
     'never_sends_heartbeats': 'no heartbeat of amphora',
     'fails_with_vip': 'as ERROR'}
 # Those that another amphora's heartbeats may hide.

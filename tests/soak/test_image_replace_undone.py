@@ -37,7 +37,7 @@ class TestUndone(replacements.ReplacementTestCase):
     def test_undone(self):
         cases = {
             'refuses': (bad_images.refuses_listeners(),
-                        'does not take its listeners'),
+                        'are not taken'),
             'late': (bad_images.fails_with_vip(), 'as ERROR'),
             'boots-not': (bad_images.never_boots(), 'could not be built'),
             'no-room': (None, 'No valid host'),
