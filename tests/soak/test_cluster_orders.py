@@ -76,4 +76,6 @@ class TestOrders(clusters.ClusterTestCase):
             lambda: not active.ask('list_vips'), 'a drained distributor', 120)
         self.assertServes(lb)
         self.hmsync('distributor', 'resume', active.host)
+        # It began with the first two members, which stay.
+        self.assertEqual(0, probe.report().broken)
         self.finish(lb, probe)
