@@ -477,6 +477,15 @@ class TestConnections(base.BaseTestCase):
         world.send_all()
         self.assertTrue(world.distributors[0].transition.is_over)
 
+    def test_young_of_who_gets_no_more(self):
+        """By an older list it would be of one that gets its own alone."""
+        world = World(doc.FLOW, 0, PROVES['some'])
+        world.change(0, 'affinity')
+        world.open_some(0)
+        world.change(0, 'drain all')
+        world.let_pass(2 * PIN_TIMEOUT)
+        world.send_all()
+
     def test_back_in_a_handover(self):
         """The list that comes again is one of before already."""
         for proves in PROVES.values():
