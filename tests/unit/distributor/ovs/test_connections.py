@@ -213,11 +213,17 @@ class World:
             key: (member, seen) for key, (member, seen)
             in self.connections.items() if member in living}
         first.apply(self.document, self.now,
-                    self.send_all if self.is_busy else lambda: None)
+                    self.be_busy if self.is_busy else lambda: None)
         if not self.is_away:
             document = dataclasses.replace(self.document, active=False)
             second.apply(document, self.now)
             second.adopt(first, document)
+
+    def be_busy(self):
+        """Connections go on, and others begin, by the list of before."""
+        self.send_all()
+        for port in range(1, PORTS, 2):
+            self.open(CLIENTS - 1, port, False, is_handover=True)
 
     def change(self, slot, what):
         state, number = self.members.get(slot, (None, None))
@@ -262,7 +268,8 @@ class World:
                 one.learn(self.now)
             self.apply()
 
-    def open(self, client, port, is_sent_twice, is_taken_over=False):
+    def open(self, client, port, is_sent_twice, is_taken_over=False,
+             is_handover=False):
         key = client, port
         # Until then what is left of one that was closed may be in the way.
         if self.now - self.closed.get(key, 0) < sharing.FIN_TIMEOUT:
@@ -282,8 +289,9 @@ class World:
             first = self.distributors[0]
             first.cached.append({**self.packet(key, switch.SYN),
                                  'eth_dst': first.port.mac})
-        active = {documents.mac(number) for state, number
-                  in self.members.values() if state == doc.ACTIVE}
+        active = (mapping.get_living(self.document) if is_handover else
+                  {documents.mac(number) for state, number
+                   in self.members.values() if state == doc.ACTIVE})
         if not active:
             assert self.active.sent == [], self.active.sent
             return
