@@ -322,9 +322,10 @@ def draw_panel(cell, panel, lines):
         cell.plot(times, values, label=legend, linewidth=1.2,
                   drawstyle='steps-post')
     # Room for the legend.
-    cell.set_ylim(0, max([1.0 if not unit else 0.0, *(
+    highest = max([1.0 if not unit else 0.0, *(
         value for _legend, points in lines for _at, value in points
-        if not math.isnan(value))]) * 1.45)
+        if not math.isnan(value))])
+    cell.set_ylim(0, (highest or 1.0) * 1.45)
     cell.locator_params(nbins=5)
     cell.grid(alpha=0.3)
     if lines:

@@ -129,9 +129,8 @@ class TestRender(base.TestCase):
         nft.write_text(f'#!/bin/sh\ncat >> {directory}/rules\n{result}\n')
         nft.chmod(0o755)
         self.assertIn('/usr/sbin/nft', script)
-        subprocess.run(
-            ['sh', '-c', script.replace('/usr/sbin/nft', str(nft))],
-            timeout=60)
+        subprocess.run([base.need_program('sh'), '-c', script.replace(
+            '/usr/sbin/nft', str(nft))], timeout=60)
         return pathlib.Path(directory, 'rules').read_text()
 
     def test_example(self):
