@@ -259,6 +259,8 @@ class World:
             self.now = max(until, self.now)
             for one in self.distributors:
                 one.switch.now = self.now
+                # Before packets follow what had its time meanwhile.
+                one.switch.expire()
             for key, (_, seen) in list(self.connections.items()):
                 if self.now - seen >= PIN_TIMEOUT - 1:
                     self.send(key)
