@@ -2,7 +2,7 @@
 
 """Rules: which listeners an amphora must serve, and whether it does."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 
 from octavia_hmsync import compat
 
@@ -21,3 +21,13 @@ def find_missing(amphora_id: str, expected: Iterable[str],
         if status != compat.ACTIVE:
             yield (f'the agent of amphora {amphora_id} has listener '
                    f'{listener_id} as {status or "none of its own"}')
+
+
+def may_lack_holder(topology: str | None, its_listeners: Sized) -> bool:
+    """Tell whether keepalived may give the VIP to no amphora.
+
+    While a pair has no listener, Octavia's agents have keepalived's check
+    fail (vrrp_check_script_update).
+    """
+    return not its_listeners and (
+        compat.AMPHORAE_OF_TOPOLOGY.get(topology) == 2)

@@ -127,7 +127,7 @@ class Vip(fixtures.Fixture):
             member.namespace.run('ip', 'address', 'add', address, 'dev', 'lo')
         if self._have_nft:
             member.namespace.run('sh', '-c', silent_vip.render_script(
-                "eth0", member.mac))
+                'eth0', member.mac))
         self.members.append(member)
         self.states.append(document.ACTIVE)
         return member

@@ -21,7 +21,7 @@ may ever get. nftables sends it to the member itself, where the network drops
 it: connection tracking at the port of the member sees it, and so forgets a
 connection that it would else hold against the next one with the same client
 port. That of Open vSwitch in user space drops such a first packet for 30 s.
-An old kernel cannot do that, and drops the RST by itself. Where an image has
+With a kernel older than Linux 5.16 nftables drops the RST. Where an image has
 no nft, distributors find that out and send the member no such packets.
 """
 
@@ -40,9 +40,9 @@ _TABLE = 1
 _RULE_PRIORITY = 100
 _INTERFACE = re.compile(r'[A-Za-z0-9_.-]{1,15}')
 
-# Sent by a kernel that does not know the connection, it has no ACK. The second
-# table is for one that leaves nevertheless, as by an interface that is new:
-# with another number clients take no RST for theirs.
+# Sent by a kernel that does not know the connection, a RST has no ACK. The
+# second table is for what leaves nevertheless, as by a new interface: with
+# another number clients take no RST for theirs.
 _SCRIPT = '''\
 f() {{
 echo "table $1 hmsync
@@ -99,6 +99,7 @@ def render(vips, interface, mac, own=()):
     try:
         addresses = [ipaddress.ip_address(address) for address, _ in vips]
         routes = _render_routes(vips, interface)
+        # Whatever the VIPs are: the script has the MAC address as well.
         link_local = _make_link_local(mac)
         more = [f'{link_local}/64 dev {interface}'
                 for _ in range(any(each.version == 6 for each in addresses))]

@@ -311,7 +311,7 @@ class _Compiler:
                 mac not in self._transition.current.macs):
             # A first packet with the same port goes to another member. What
             # is to be learned of it comes late where the cache knows its way.
-            # One that is to get its own alone would get all of it.
+            # A member that is to get its own alone would get all of it.
             bit = self._bit(mac)
             self._add(PINNED, 20, is_young, *self._share(),
                       f'set_field:{bit:#x}/{bit:#x}->{WHO}', _resubmit(PICK))

@@ -188,13 +188,9 @@ def check_vip(snapshot: restore_repo.Snapshot,
 
 def _check_none(snapshot: restore_repo.Snapshot,
                 proven: collections.abc.Collection[Evidence]) -> str | None:
-    """Tell what is wrong where none has the VIP, if anything is.
-
-    While a pair has no listener, Octavia's agents have keepalived's check
-    fail (vrrp_check_script_update).
-    """
-    is_pair = compat.AMPHORAE_OF_TOPOLOGY.get(snapshot.topology) == 2
-    if is_pair and proven and not snapshot.listeners:
+    """Tell what is wrong where none has the VIP, if anything is."""
+    if proven and listeners.may_lack_holder(snapshot.topology,
+                                            snapshot.listeners):
         return None
     return 'No amphora that answers holds its VIP, so nothing serves.'
 

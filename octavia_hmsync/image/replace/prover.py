@@ -340,19 +340,15 @@ class Prover:
             amphora_id not in (self._work.old_id, self._work.new_id)}
 
     def serves(self, amphora):
-        """Tell whether an amphora alone has its listeners and the VIP.
-
-        Of a pair without a listener none may have the VIP, see proof.py.
-        """
+        """Tell whether an amphora alone has its listeners and the VIP."""
         if amphora is None:
             return False
         load_balancer = self._work.get_load_balancer()
         agent = self._work.agent_of(amphora)
-        may_lack_vip = not load_balancer.listeners and (
-            compat.AMPHORAE_OF_TOPOLOGY.get(load_balancer.topology) == 2)
         try:
             return ((agent.holds(load_balancer.vip.ip_address) or
-                     may_lack_vip) and
+                     listeners.may_lack_holder(load_balancer.topology,
+                                               load_balancer.listeners)) and
                     set(agent.get_listeners()) >= set(
                         listeners.find_served(load_balancer.enabled, {
                             listener.id: listener.enabled for listener

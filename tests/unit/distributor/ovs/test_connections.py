@@ -488,7 +488,7 @@ class TestConnections(base.BaseTestCase):
         self.assertTrue(world.distributors[0].transition.is_over)
 
     def test_young_of_who_gets_no_more(self):
-        """By an older list it would be of one that gets its own alone."""
+        """By an older list a member that gets its own alone has it."""
         world = World(doc.FLOW, 0, PROVES['some'])
         world.change(0, 'affinity')
         world.open_some(0)
