@@ -50,7 +50,7 @@ class LiveOptions:
         self._thread.stop(timeout=1)
 
     def get(self, option):
-        """Return an option's list for an early reader, None if not known."""
+        """Return an option's value for an early reader, None if not known."""
         if option not in self._options:
             return None
         if threading.current_thread().name != f'hmsync-{self._name}':
@@ -58,7 +58,7 @@ class LiveOptions:
         return self._values.get(option)
 
     def _read(self):
-        """Return ({option: list}, a text for the log), None for no change."""
+        """Return ({option: value}, a text for the log), None for no change."""
         raise NotImplementedError()
 
     def _look(self):
@@ -78,9 +78,10 @@ class LiveOptions:
                 self._conf.clear_override(option, group=self.group)
             else:
                 self._conf.set_override(option, value, group=self.group)
-            said = value and f'{", ".join(value)}{comment}'
+            text = value if isinstance(value, str) else ', '.join(value or ())
+            said = value and f'{text}{comment}'
             if said != self._said.get(option):
                 LOG.info('[%s] %s is now %s.', self.group, option,
-                         said or 'empty')
+                         said or 'as in octavia.conf')
             self._said[option] = said
         self._values = values

@@ -104,7 +104,7 @@ _octavia_hmsync()
   cmds_upgrade='check'
   cmds_upgrade_check='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --timeout'
   cmds_zone='drain list release'
-  cmds_zone_drain='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --mode --canaries --parallel --parallel-per-az --rate-per-hour --max-failures --watch-time --windows --wait --interval --timeout --long --limit --marker --dry-run --reason --until --project --tag --loadbalancer'
+  cmds_zone_drain='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --mode --canaries --parallel --parallel-per-az --rate-per-hour --max-failures --watch-time --windows --wait --interval --timeout --long --limit --marker --dry-run --reason --until --build-in --project --tag --loadbalancer'
   cmds_zone_list='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --long --limit --marker'
   cmds_zone_release='-h --help --dry-run --reason'
 

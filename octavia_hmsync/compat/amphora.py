@@ -131,17 +131,20 @@ def find_problems_of_build_flow():
     return found
 
 
-def make_build_flow(load_balancer, role):
+def make_build_flow(load_balancer, role, default_zone=None):
     """Make the flow that builds one more amphora of a load balancer.
 
     In either topology the amphora boots as one of a pair, because the agent
     then leaves the VIP to keepalived.
 
+    :param default_zone: its compute zone if its profile names none.
     :returns: (flow, its store).
     """
     from octavia.api.drivers import utils as provider_utils
 
     flavor, zone = get_metadata(load_balancer, ACTIVE_STANDBY)
+    if default_zone:
+        zone = {constants.COMPUTE_ZONE: default_zone, **zone}
     return _make_flow(role), {
         constants.AVAILABILITY_ZONE: zone,
         constants.BUILD_TYPE_PRIORITY: PRIORITY,

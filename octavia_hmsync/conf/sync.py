@@ -106,7 +106,7 @@ _membership_opts = [
                     'published list and at the amphorae that are due. A '
                     'smaller value detects a change sooner; each look costs '
                     'a few SELECTs in each housekeeper and health manager '
-                    '(its failover guard looks as often), and one in each '
+                    '(its failover guard looks as often), and two in each '
                     'worker.'),
     cfg.IntOpt('settle_time', default=2, min=0,
                advanced=True, mutable=True,

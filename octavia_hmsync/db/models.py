@@ -296,6 +296,8 @@ class ZoneDrain(Base):
     ends_at = sa.Column(types.Timestamp, nullable=False)
     # Whether health managers of this zone leave the list meanwhile.
     with_health_managers = sa.Column(sa.Boolean, nullable=False)
+    # Where is built meanwhile what has no zone by a profile.
+    build_in = sa.Column(sa.String(255), nullable=True)
 
 
 class Network(Base):

@@ -261,9 +261,14 @@ def why_not_drained(hosts: Iterable[compute.Host], name: str) -> str | None:
     return None
 
 
-def why_zone_not_drained(hosts: Iterable[compute.Host],
-                         name: str) -> str | None:
-    """Return why a compute zone cannot be drained, None if it can."""
+def why_zone_not_drained(hosts: Iterable[compute.Host], name: str,
+                         build_in: str | None = None,
+                         drained: Collection[str] = ()) -> str | None:
+    """Return why a compute zone cannot be drained, None if it can.
+
+    :param build_in: where Octavia is to build meanwhile, if that is ordered.
+    :param drained: zones that are drained already.
+    """
     hosts = list(hosts)
     if not any(host.zone == name for host in hosts):
         return (f'There is no compute zone {name}: see "octavia-hmsync zone '
@@ -273,6 +278,12 @@ def why_zone_not_drained(hosts: Iterable[compute.Host],
         return (f'No compute host of another zone is up and enabled, so that '
                 f'amphorae of zone {name} have no place to go to: enable '
                 f'one, or add one.')
+    if build_in is not None and (build_in in (name, *drained) or not any(
+            host.zone == build_in and host.is_enabled and host.is_up
+            for host in hosts)):
+        return (f'Nothing can be built in zone {build_in}, which is drained, '
+                f'or has no compute host that is up and enabled: give '
+                f'another --build-in, see "octavia-hmsync zone list".')
     return None
 
 

@@ -115,7 +115,7 @@ def read_zones(conf, engine):
     return causes.Zones(
         {row.name: _parse(row.availability_zone_data)
          for row in inventory_repo.get_zones(engine)},
-        conf.nova.availability_zone or None,
+        drain_repo.get_build_zone(engine, conf.nova.availability_zone),
         frozenset(drain_repo.get_all(engine)))
 
 

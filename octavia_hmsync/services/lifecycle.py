@@ -37,6 +37,7 @@ from octavia_hmsync import exceptions
 from octavia_hmsync import live_options
 from octavia_hmsync.metrics import probes
 from octavia_hmsync.network import boot_options
+from octavia_hmsync.sync import build_zone
 from octavia_hmsync.sync import controller_list
 from octavia_hmsync.sync.health_manager import listener
 from octavia_hmsync.sync.health_manager import start as hm_start
@@ -216,7 +217,8 @@ class Lifecycle:
             process, bind.bind_ip, bind.bind_port)).find_faults
 
     def _start_live_values(self):
-        self._live = [controller_list.LiveControllerList(self._conf)]
+        self._live = [controller_list.LiveControllerList(self._conf),
+                      build_zone.LiveBuildZone(self._conf)]
         if self._boot_options:
             self._live.append(boot_options.LiveBootOptions(
                 self._conf, self._boot_options))

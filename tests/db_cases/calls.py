@@ -1022,6 +1022,16 @@ class Calls(member_facts_calls.MemberFactsCalls, manager_calls.ManagerCalls,
         self.begin_zone_drain_again()
         return ()
 
+    @_call(drain_repo.get_builds)
+    def get_zones_to_build_in(self):
+        self.begin_zone_drain_again()
+        return ()
+
+    @_call(drain_repo.get_build_zone)
+    def get_build_zone(self):
+        self.begin_zone_drain_again()
+        return 'az1',
+
     @_call(drain_repo.get_ended)
     def get_ended_zone_drains(self):
         self.begin_zone_drain_again()

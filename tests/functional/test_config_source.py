@@ -2,6 +2,7 @@
 
 """The live list in the services that render an agent configuration."""
 
+import datetime
 import functools
 import os
 import re
@@ -12,11 +13,13 @@ import fixtures
 
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import zone_drain as drain_repo
 from tests.cloud import controllers
 from tests.cloud import database
 from tests.cloud import mariadb
 from tests.cloud import octavia_conf
 from tests.cloud import rabbitmq
+from tests.cloud import records
 from tests.functional import base
 
 # Where this clone and its environment lie, each of which may have any name.
@@ -78,6 +81,14 @@ class TestWorker(base.FunctionalTestCase):
         client.cast('update_amphora_agent_config', amphora_id=amphora_id)
         self.wait_for(lambda: agent.configured_list() == [new],
                       'new list in the agent')
+
+        # And where it builds while a zone is drained.
+        drain_repo.begin(self.engine, 'az1', records.utcnow() +
+                         datetime.timedelta(hours=1), False, 'az2')
+        for zone in ('az2', 'as in octavia.conf'):
+            rabbitmq.wait_until_logged(
+                worker, f'[nova] availability_zone is now {zone}.')
+            drain_repo.end(self.engine, 'az1')
         worker.stop()
 
         # The config drive of a new amphora.

@@ -111,9 +111,13 @@ def build(work, member_id):
     """
     work.check()
     load_balancer = work.get_load_balancer()
-    zones = cluster_build.get_availability_zone(load_balancer).get(places.KEY)
+    profile = cluster_build.get_availability_zone(load_balancer)
+    zones = profile.get(places.KEY)
     if not zones:
-        _build_in(None, work, member_id, load_balancer)
+        _build_in(profile.get(places.COMPUTE_ZONE) or
+                  drain_repo.get_build_zone(
+                      work.engine, work.conf.nova.availability_zone),
+                  work, member_id, load_balancer)
         return
     for left in reversed(range(_TRIES)):
         drained = drain_repo.get_all(work.engine)

@@ -26,11 +26,12 @@ class ListZones(base.ListCommand):
 
     only_here counts load balancers that no other zone serves. A zone is
     DISABLED if none of its hosts takes new instances. drained_until is the
-    end of "zone drain". health_managers have the zone as [hmsync] zone.
+    end of "zone drain", and build_in its --build-in. health_managers have the
+    zone as [hmsync] zone.
     """
 
     COLUMNS = ('name', 'status', 'amphorae', 'loadbalancers', 'only_here')
-    LONG_COLUMNS = ('drained_until', 'health_managers')
+    LONG_COLUMNS = ('drained_until', 'build_in', 'health_managers')
     METAVAR = '<zone>'
     WITH_OCTAVIA = True
 
@@ -43,6 +44,7 @@ class ListZones(base.ListCommand):
             if host.zone:
                 enabled[host.zone] |= host.is_enabled
         drains = drain_repo.get_all(engine)
+        builds = drain_repo.get_builds(engine)
         managers: dict[str, list[str]] = collections.defaultdict(list)
         for member in hm_repo.get_all(engine):
             managers[member.zone or ''].append(member.host)
@@ -58,7 +60,7 @@ class ListZones(base.ListCommand):
         names = {*enabled, *counts, *drains} - {None}
         return [(name, 'ENABLED' if enabled[name] else 'DISABLED',
                  counts[name], served[name], alone[name],
-                 base.format_time(drains.get(name)),
+                 base.format_time(drains.get(name)), builds.get(name),
                  formatters.List(managers[name])) for name in sorted(names)]
 
 
@@ -67,7 +69,8 @@ class DrainZone(rollout_start.Starter):
 
     Amphorae leave by a rollout, as with "host drain"; what Octavia builds in
     this zone by its availability zone stays, as --dry-run tells. Meanwhile
-    members of clusters are built in other zones. Health managers whose
+    members of clusters are built in other zones, and with --build-in also
+    new load balancers and failovers of Octavia. Health managers whose
     [hmsync] zone it is leave the list. When it ends, by itself or by "zone
     release", they come back, and a rollout evens out clusters over their
     zones. Run it again for another end.
@@ -79,6 +82,10 @@ class DrainZone(rollout_start.Starter):
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         until.add_argument(parser, _LONGEST)
+        parser.add_argument(
+            '--build-in', metavar='<zone>',
+            help='where Octavia builds meanwhile what no availability zone '
+                 'of its own names a zone for')
         selection.add_only(parser)
         return parser
 
@@ -89,9 +96,16 @@ class DrainZone(rollout_start.Starter):
         zone = parsed_args.zone
         until.check(engine, parsed_args.until, _LONGEST, 'A drain')
         problem = causes.why_zone_not_drained(
-            compute.connect(conf).list_hosts(), zone)
+            compute.connect(conf).list_hosts(), zone, parsed_args.build_in,
+            drain_repo.get_all(engine))
         if problem:
             raise exceptions.NotPossible(problem)
+        default = conf.nova.availability_zone
+        if parsed_args.build_in and (
+                not default or default.partition(':')[0] == zone):
+            # As services have it when the drain has begun.
+            conf.set_override('availability_zone', parsed_args.build_in,
+                              group='nova')
         self._leaving = drain.check_zone(engine, zone,
                                          conf.hmsync.offline_after)
         active = rollout_repo.get_active(engine)
@@ -109,7 +123,7 @@ class DrainZone(rollout_start.Starter):
     def _prepare(self, engine, parsed_args):
         if not parsed_args.dry_run:
             drain_repo.begin(engine, parsed_args.zone, parsed_args.until,
-                             bool(self._leaving))
+                             bool(self._leaving), parsed_args.build_in)
         would = 'would be' if parsed_args.dry_run else 'is'
         self._say(f'Zone {parsed_args.zone} {would} drained until '
                   f'{base.format_time(parsed_args.until)} UTC. Health '

@@ -26,6 +26,7 @@ from octavia_hmsync.image.replace import pair
 from octavia_hmsync.image.replace import prover
 from octavia_hmsync.image.replace import single
 from octavia_hmsync.image.replace import work as work_
+from octavia_hmsync.sync.db import zone_drain as drain_repo
 from octavia_hmsync import watched_flow
 
 LOG = logging.getLogger(__name__)
@@ -75,7 +76,9 @@ def build(work: work_.Work, load_balancer, role):
                          as possible.
     :raises Lost, Stopped: as Work.check(); its parts are left.
     """
-    flow, store = compat_amphora.make_build_flow(load_balancer, role)
+    flow, store = compat_amphora.make_build_flow(
+        load_balancer, role, drain_repo.get_build_zone(
+            work.engine, work.conf.nova.availability_zone))
     engine = engines.load(flow, store=store)
     steps = _Steps(work)
     engine.atom_notifier.register(states.RUNNING, steps.on_running)

@@ -33,6 +33,25 @@ def get_all(engine):
         _TABLE.c.zone, _TABLE.c.ends_at).where(_lasts())))
 
 
+def get_builds(engine):
+    """Return {drained zone: where is built instead, None if not ordered}."""
+    return dict(rows.read(engine, sa.select(
+        _TABLE.c.zone, _TABLE.c.build_in).where(_lasts())))
+
+
+def get_build_zone(engine, default):
+    """Return where amphorae are built that have no zone by a profile.
+
+    :param default: [nova] availability_zone, None if Nova chooses. It stays
+                    unless that may be a drained zone, and a drain says where
+                    else.
+    """
+    builds = get_builds(engine)
+    if default and default.partition(':')[0] not in builds:
+        return default
+    return min(set(builds.values()) - {None, *builds}, default=default)
+
+
 def get_ended(engine):
     """Return the zones whose drains have ended, and are not forgotten."""
     return {row.zone for row in rows.read(
@@ -40,12 +59,14 @@ def get_ended(engine):
 
 
 @api.retry
-def begin(engine, zone, ends_at, with_health_managers):
+def begin(engine, zone, ends_at, with_health_managers, build_in=None):
     """Begin a drain, or replace that of the zone.
 
     :param with_health_managers: whether those of the zone leave the list.
+    :param build_in: the zone for what would be built in the drained one by
+                     [nova] availability_zone, or by Nova's choice.
     """
-    values = {'ends_at': ends_at,
+    values = {'ends_at': ends_at, 'build_in': build_in,
               'with_health_managers': with_health_managers}
     try:
         with engine.begin() as connection:

@@ -14,10 +14,12 @@ from tests.db_cases import base
 
 class ZoneDrainCases(base.DatabaseTestCase):
 
-    def drain(self, zone='az1', seconds=3600, with_health_managers=True):
+    def drain(self, zone='az1', seconds=3600, with_health_managers=True,
+              build_in=None):
         drain_repo.begin(
             self.engine, zone, records.utcnow().replace(microsecond=0) +
-            datetime.timedelta(seconds=seconds), with_health_managers)
+            datetime.timedelta(seconds=seconds), with_health_managers,
+            build_in)
 
     def lapse(self):
         """Time passes until each drain has ended."""
@@ -71,6 +73,26 @@ class ZoneDrainCases(base.DatabaseTestCase):
     def test_several_at_once(self):
         self.run_at_once([self.drain] * 4)
         self.assertEqual({'az1'}, self.get())
+
+    def test_where_is_built_meanwhile(self):
+        """Neither in a drained zone, nor elsewhere than octavia.conf says."""
+        def find():
+            return [drain_repo.get_build_zone(self.engine, default)
+                    for default in (None, '', 'az1', 'az1:host1', 'az3')]
+
+        before = [None, '', 'az1', 'az1:host1', 'az3']
+        self.drain()
+        self.assertEqual(before, find())
+        self.drain(build_in='az2')
+        self.assertEqual({'az1': 'az2'}, drain_repo.get_builds(self.engine))
+        self.assertEqual(['az2'] * 4 + ['az3'], find())
+        # That one, too, and then both into a third one.
+        self.drain('az2')
+        self.assertEqual(before, find())
+        self.drain('az2', build_in='az3')
+        self.assertEqual(['az3'] * 5, find())
+        self.lapse()
+        self.assertEqual(before, find())
 
     # Health managers
 

@@ -133,6 +133,15 @@ class TestImageUpgrade(cloud.CloudTestCase):
         self.assertEqual(3, len(before & {
             m.amphora_id for m in self.get_members(lb)}))
 
+    def test_without_a_list_of_zones(self):
+        """It leaves for the zone that the drain names, where Nova chose."""
+        lb, _before = self.make(2)
+        drain_repo.begin(self.engine, 'az1', timeutils.utcnow() +
+                         datetime.timedelta(hours=1), False, 'az2')
+        self.assertEqual('DONE', self.replace(lb, forced=True).state)
+        self.keep()
+        self.assertEqual({'az2': 2}, self.count_zones(lb))
+
     def test_a_zone_that_cannot_be_balanced(self):
         """What comes to a fuller zone is told, and no other one moves."""
         self.patch(places, 'FAILURES', places.Failures())

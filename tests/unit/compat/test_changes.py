@@ -108,6 +108,20 @@ class TestChanges(base.TestCase):
         with mock.patch.object(compat_amphora, '_STORED', {'vip'}):
             self.assertRefused('needs flavor, too', 'needs loadbalancer, too')
 
+    def test_zone_of_a_build(self):
+        """That of its profile, or else the one that the caller names."""
+        lb = mock.Mock(additional_vips=[])
+        for zone, expected in (({}, 'az2'), ({'compute_zone': 'az1'}, 'az1')):
+            with mock.patch.object(compat_amphora, 'get_metadata',
+                                   autospec=True, return_value=({}, zone)), (
+                    mock.patch('octavia.api.drivers.utils.'
+                               'db_loadbalancer_to_provider_loadbalancer',
+                               autospec=True)):
+                _flow, store = compat_amphora.make_build_flow(
+                    lb, compat_amphora.SINGLE_ROLE, 'az2')
+            self.assertEqual({'compute_zone': expected},
+                             store['availability_zone'])
+
     def test_failover(self):
         with mock.patch('octavia.controller.queue.v2.endpoints.Endpoints.'
                         'failover_amphora', lambda self, context: None):

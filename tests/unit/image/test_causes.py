@@ -218,6 +218,15 @@ class TestDrained(base.TestCase):
         self.assertIsNone(causes.why_zone_not_drained(hosts, 'az1'))
         self.assertIn('no compute zone az3',
                       causes.why_zone_not_drained(hosts, 'az3'))
+        self.assertIsNone(causes.why_zone_not_drained(
+            hosts, 'az1', 'az2', ['az3']))
+        for drained, there, other in (
+                ([], [], 'az1'), (['az2'], [], 'az2'), ([], [], 'az3'),
+                ([], [compute.Host('c', 'az3', is_up=False)], 'az3')):
+            self.assertIn(
+                f'Nothing can be built in zone {other}',
+                causes.why_zone_not_drained([*hosts, *there], 'az1', other,
+                                            drained))
         for last in (compute.Host('b', 'az2', is_enabled=False),
                      compute.Host('b', 'az2', is_up=False),
                      compute.Host('b', 'az1')):

@@ -148,7 +148,8 @@ def upgrade():
         'hmsync_zone_drain',
         sa.Column('zone', sa.String(255), primary_key=True),
         sa.Column('ends_at', types.Timestamp, nullable=False),
-        sa.Column('with_health_managers', sa.Boolean, nullable=False))
+        sa.Column('with_health_managers', sa.Boolean, nullable=False),
+        sa.Column('build_in', sa.String(255), nullable=True))
     operations.create_table(
         'hmsync_network',
         sa.Column('name', sa.String(255), primary_key=True),

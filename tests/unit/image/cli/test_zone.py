@@ -8,7 +8,9 @@ from octavia_hmsync import compute
 from octavia_hmsync.db import models
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.image.rollout import reading
 from octavia_hmsync.image.rollout import zone_ends
+from octavia_hmsync.image import target
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from tests.unit.image.cli import test_host
 
@@ -132,6 +134,39 @@ class TestZones(test_host.HostTestCase):
             {row['loadbalancer_id']: row['left_out_by'] for row in rows})
         self.assertEqual(({'az1': False}, None), (self.drained(),
                                                   self.active()))
+
+    def test_build_in(self):
+        """What Nova or octavia.conf would place there can leave, too."""
+        free = self.add_in('az1')
+        pinned = self.add_in('az1', availability_zone='here')
+        self.add_zone('here', '{"compute_zone": "az1"}')
+        self.compute.list_hosts.return_value = [
+            compute.Host('host1', 'az1'), compute.Host('host2', 'az2')]
+        self.assertFails('Nothing can be built in zone az3',
+                         *self.arguments(), '--build-in', 'az3')
+        for default in (None, 'az1:host1'):
+            self.conf_path = self.write_conf(
+                nova={'availability_zone': default} if default else {},
+                controller_worker={'amp_image_tag': 'amphora',
+                                   'compute_driver': 'compute_nova_driver'})
+            rows, _err = self.drain('--dry-run', '--build-in', 'az2')
+            self.assertEqual(
+                {free: None, pinned: 'ONLY_IN_ZONE'},
+                {row['loadbalancer_id']: row['left_out_by'] for row in rows},
+                default)
+        self.assertEqual({}, self.drained())
+        self.drain('--build-in', 'az2')
+        self.assertEqual(['az2', None], [
+            row['build_in'] for row in self.run_json('zone', 'list',
+                                                     '--long')])
+        # Housekeeping selects by the same.
+        self.assertEqual(
+            {free: (), pinned: ('ONLY_IN_ZONE',)},
+            {each.load_balancer_id: each.blocked_by
+             for each in reading.read_situation(
+                 self.conf_of_command(), self.engine,
+                 target.Targets(self.conf_of_command()),
+                 self.active()).candidates})
 
     def test_refused(self):
         self.add_in('az1')

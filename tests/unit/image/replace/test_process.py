@@ -1022,7 +1022,10 @@ class TestBuild(base.TestCase):
     def setUp(self):
         super().setUp()
         self.done = []
-        self.work = mock.Mock(spec=work_.Work, new_id=None)
+        self.work = mock.Mock(spec=work_.Work, new_id=None, engine=None,
+                              conf=self.make_conf())
+        self.useFixture(fixtures.MockPatchObject(
+            process.drain_repo, 'get_build_zone', return_value='az2'))
         self.work.enter.side_effect = (
             lambda phase, **ids: self.done.append((str(phase), ids)))
 
@@ -1033,7 +1036,7 @@ class TestBuild(base.TestCase):
                           else None))
         self.useFixture(fixtures.MockPatchObject(
             process.compat_amphora, 'make_build_flow',
-            lambda load_balancer, role: (flow, {})))
+            lambda load_balancer, role, zone: (flow, {})))
         process.build(self.work, mock.sentinel.load_balancer, 'MASTER')
 
     def test_id_comes_first(self):
