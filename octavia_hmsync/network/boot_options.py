@@ -7,6 +7,8 @@ With them, "network ensure" on any controller is all that is needed.
 
 import contextlib
 import functools
+import math
+import time
 
 from oslo_config import cfg
 
@@ -57,13 +59,14 @@ class RecordedBootOptions:
     """The management network that is recorded, for commands.
 
     And for octavia-hmsync-cluster-manager. The database is asked when one of
-    the options is read, until it has told of a network. Without an answer
-    they are what they are without it.
+    the options is read, once in each poll_interval, until it has told of a
+    network. Without an answer they are what they are without it.
     """
 
     def __init__(self, conf):
         self._conf = conf
         self._values: dict[str, list[str]] = {}
+        self._asked_at = -math.inf
 
     @functools.cached_property
     def _engine(self):
@@ -79,7 +82,10 @@ class RecordedBootOptions:
         if (group != GROUP or option not in OPTIONS or
                 not self._conf[network_conf.GROUP].supply_options):
             return None
-        if not self._values:
+        now = time.monotonic()
+        if not self._values and (
+                now - self._asked_at >= self._conf.hmsync.poll_interval):
+            self._asked_at = now
             self._read()
         return self._values.get(option)
 

@@ -148,13 +148,21 @@ class TestRecordedBootOptions(sqlite.SqliteMixin, db_base.DatabaseTestCase):
         self.assertEqual((None,) * 3, self.get_values(supply_options=True))
 
     def test_recorded_later(self):
-        """A process that lives for long learns of it."""
+        """A process that lives for long learns of it, and does not pester."""
+        now = self.useFixture(fixtures.MockPatchObject(
+            boot_options.time, 'monotonic', return_value=100.0)).mock
+        asked = self.useFixture(fixtures.MockPatchObject(
+            network_repo, 'get_ids', wraps=network_repo.get_ids)).mock
         self.conf.set_override('supply_options', True, group='hmsync_network')
         self.conf.set_override('network_name', 'net', group='hmsync_network')
         recorded = boot_options.RecordedBootOptions(self.conf)
-        self.assertEqual((None,) * 3, self.read(recorded))
+        self.assertEqual([(None,) * 3] * 5,
+                         [self.read(recorded) for _ in range(5)])
+        self.assertEqual(1, asked.call_count)
         network_repo.claim(self.engine, 'net', 'one', 60)
         network_repo.record(self.engine, 'net', 'one', network_repo.Ids(
             'net-id', 'subnet-id', 'group-id', 'other-id'))
-        self.assertEqual((['net-id'], ['group-id'], None),
-                         self.read(recorded))
+        now.return_value += self.conf.hmsync.poll_interval
+        self.assertEqual([(['net-id'], ['group-id'], None)] * 5,
+                         [self.read(recorded) for _ in range(5)])
+        self.assertEqual(2, asked.call_count)
