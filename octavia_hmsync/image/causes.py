@@ -76,7 +76,10 @@ class Cause:
 
 
 class Stays(enum.StrEnum):
-    """Why a load balancer is not moved out of a compute zone."""
+    """Why a load balancer is not moved out of a compute zone or off a host."""
+
+    NO_HOST = 'NO_HOST'
+    """No other host of the zone where Octavia builds takes new instances."""
 
     ONLY_IN_ZONE = 'ONLY_IN_ZONE'
     """Octavia builds its amphorae there: see its availability zone."""
@@ -123,6 +126,13 @@ class Zones:
             return Stays.ZONE_ENABLED if zone in self.enabled else None
         return (None if set(choices) - {zone, *self.drained}
                 else Stays.ONLY_IN_ZONE)
+
+    def why_no_host(self, load_balancer: outdated.LoadBalancer
+                    ) -> Stays | None:
+        """Tell why none can be built; enabled: without the host to leave."""
+        choices = self.get_choices(load_balancer)
+        return (Stays.NO_HOST if choices and
+                not set(choices) & set(self.enabled) else None)
 
     def find_surplus(self, load_balancer: outdated.LoadBalancer
                      ) -> list[outdated.Amphora]:

@@ -48,10 +48,13 @@ class Selection:
 
     def why_stays(self, load_balancer):
         """Return the causes.Stays of what cannot leave, None if it can."""
-        if self.cause.kind is not causes.Kind.ZONE:
-            return None
-        return self._zones_and_hosts.why_stays(load_balancer,
-                                               self.cause.value)
+        match self.cause.kind:
+            case causes.Kind.ZONE:
+                return self._zones_and_hosts.why_stays(load_balancer,
+                                                       self.cause.value)
+            case causes.Kind.HOST:
+                return self._zones_and_hosts.why_no_host(load_balancer)
+        return None
 
     @functools.cached_property
     def _zones_and_hosts(self):
@@ -62,7 +65,8 @@ class Selection:
             hosts = ()
         return dataclasses.replace(
             read_zones(self._conf, self._engine),
-            enabled={host.zone for host in hosts if host.is_enabled})
+            enabled={host.zone for host in hosts if host.is_enabled and
+                     self.cause != causes.Cause(causes.Kind.HOST, host.name)})
 
     @functools.cached_property
     def _tagged(self):

@@ -74,13 +74,19 @@ class Starter(base.DatabaseMixin, base.Lister):
         return self._act(conf, engine, parsed_args)
 
     def _act(self, conf, engine, parsed_args):
+        from octavia_hmsync.image import whereabouts
+
         opts = conf[image_conf.GROUP]
         cause = self._read_cause(conf, engine, parsed_args)
         settings = get_settings(parsed_args, rollout_repo.from_options(
             opts, cause=str(cause.kind), cause_value=cause.value,
             only=selection.read_only(conf, engine, parsed_args)))
         check_that_none_is_active(engine)
-        _check_place(conf, cause)
+        problem = whereabouts.why_not(conf, cause)
+        if problem and not parsed_args.dry_run:
+            raise exceptions.NotPossible(problem)
+        if problem:
+            self._say(problem)
         return self.start(conf, engine, settings, parsed_args,
                           target.Targets(conf))
 
@@ -187,15 +193,6 @@ class Starter(base.DatabaseMixin, base.Lister):
                 'again.')
         self._say(f'Rollout {rollout_id} runs.')
         return rollout_id
-
-
-def _check_place(conf, cause):
-    """Raise NotPossible while amphorae would come back to a place."""
-    from octavia_hmsync.image import whereabouts
-
-    problem = whereabouts.why_not(conf, cause)
-    if problem:
-        raise exceptions.NotPossible(problem)
 
 
 def _describe_nothing(settings):

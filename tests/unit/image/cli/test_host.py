@@ -2,6 +2,7 @@
 
 """host list, drain, hold, and what else a rollout may be for."""
 
+import dataclasses
 import datetime
 import json
 import types
@@ -150,6 +151,38 @@ class TestHosts(HostTestCase):
             'Nova does not answer.')
         self.assertFails('Nova does not answer.', 'host', 'drain', 'host1')
         self.assertIsNone(rollout_repo.get_active(self.engine))
+
+    def test_what_cannot_be_moved(self):
+        """It is told before the host is disabled, and left out of a drain."""
+        free = self.add_on('host1')
+        pinned = self.add_on('host1', availability_zone='here')
+        self.add_zone('here', '{"compute_zone": "az1"}')
+        last, _other = self.compute.list_hosts.return_value[::-1]
+        for is_enabled in (True, False):
+            self.compute.list_hosts.return_value[1] = dataclasses.replace(
+                last, is_enabled=is_enabled)
+            code, out, err = self.run_command('host', 'drain', 'host1',
+                                              '--dry-run', '-f', 'json')
+            self.assertEqual(0, code, err)
+            self.assertEqual(is_enabled, 'takes new instances' in err)
+            self.assertEqual(
+                {free: None, pinned: 'NO_HOST'},
+                {row['loadbalancer_id']: row['left_out_by']
+                 for row in json.loads(out)})
+        self.run_command('host', 'drain', 'host1')
+        self.assertEqual(
+            {free: (), pinned: ('NO_HOST',)},
+            {each.load_balancer_id: each.blocked_by
+             for each in reading.read_situation(
+                 self.conf_of_command(), self.engine,
+                 target.Targets(self.conf_of_command()),
+                 rollout_repo.get_active(self.engine)).candidates})
+        self.run_ok('image', 'rollout', 'cancel')
+        # With another one in the zone it leaves.
+        self.compute.list_hosts.return_value.append(
+            compute.Host('host3', 'az1'))
+        self.assertEqual(sorted((free, pinned)),
+                         self.plan('host', 'drain', 'host1'))
 
     def test_one_rollout_at_a_time(self):
         self.add_on('host1')
