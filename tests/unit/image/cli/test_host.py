@@ -8,6 +8,8 @@ import json
 import types
 from unittest import mock
 
+from openstack import exceptions as sdk_exc
+
 from octavia_hmsync import compute
 from octavia_hmsync.db import models
 from octavia_hmsync import exceptions
@@ -340,6 +342,35 @@ class TestCauses(HostTestCase):
             'Neutron does not answer.')
         self.assertFails('Neutron does not answer.', 'image', 'rollout',
                          'start', '--from-network', 'old')
+
+    def test_down_at_each_request(self):
+        """One line that names the service, and nothing half done."""
+        network = types.SimpleNamespace(
+            find_network=mock.Mock(return_value=types.SimpleNamespace(id='n')),
+            ports=mock.Mock(return_value=[]))
+        self.connect.return_value = types.SimpleNamespace(network=network)
+        self.change(cached_zone='az1')
+        until = ('--until', self.until(hours=1))
+        start = ('image', 'rollout', 'start')
+        nova = self.compute.list_hosts, self.compute.get_hosts
+        for requests, argv in (
+                (nova, ('host', 'drain', 'host1')),
+                (nova, (*start, '--from-host', 'host1')),
+                (nova, ('host', 'hold', 'host1', *until)),
+                (nova, ('host', 'list')),
+                (nova[:1], ('zone', 'drain', 'az1', *until)),
+                (nova[:1], (*start, '--from-zone', 'az1')),
+                (nova[:1], ('zone', 'list')),
+                ((network.find_network, network.ports),
+                 (*start, '--from-network', 'old'))):
+            for request in requests:
+                request.side_effect = (
+                    exceptions.CloudUnavailable('It is down.')
+                    if request in nova else sdk_exc.SDKException('down'))
+                self.assertFails('down', *argv)
+                request.side_effect = None
+        for table in (models.ImageRollout, models.HostHold, models.ZoneDrain):
+            self.assertEqual([], self.rows(table))
 
     def test_two_at_once(self):
         code, _out, err = self.run_command(

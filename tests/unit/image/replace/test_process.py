@@ -327,9 +327,9 @@ class TestHosts(ProcessTestCase):
         self.useFixture(fixtures.MockPatchObject(
             compute, 'connect', lambda _conf: self.hosts))
 
-    def drain(self, topology, *on, image_id=NEW):
+    def drain(self, topology, *on, image_id=NEW, **events):
         """Have amphorae on hosts, and the first host drained."""
-        self.world = World(self, topology)
+        self.world = World(self, topology, **events)
         for amphora_id, host in zip(self.world.ids(), on, strict=True):
             self.hosts.on[amphora_id] = host
             self.records.change('amphora', amphora_id, image_id=image_id,
@@ -365,6 +365,17 @@ class TestHosts(ProcessTestCase):
         row = self.drain('ACTIVE_STANDBY', 'host1', 'host1')
         self.assertWhole(self.world, row)
         self.assertEqual(['host2', 'host2'], self.where())
+
+    def test_host_dies_meanwhile(self):
+        """The new one serves; of what is left there nothing is waited for."""
+        row = self.drain('SINGLE', 'host1', events={
+            6: ('before', exceptions.NotProven('unknown')),
+            **{step: ('before', exceptions.AgentUnreachable('No answer.'))
+               for step in (7, 8, 9)}})
+        self.assertEqual('DONE', row.state)
+        self.assertIn('cannot have the VIP again: No answer.', row.reason)
+        self.assertWhole(self.world, row)
+        self.assertEqual(['host2'], self.where())
 
     def test_no_amphora_is_there(self):
         row = self.drain('SINGLE', 'host2')
