@@ -18,6 +18,10 @@ from octavia_hmsync.image import outdated
 from octavia_hmsync.image import whereabouts
 
 
+# Begins the keys that a cluster has from its flavor when it is made.
+_OF_NEW_CLUSTERS = 'cluster_'
+
+
 class Resize(replace.Replace):
     """Give a load balancer another flavor of Octavia, make before break.
 
@@ -64,6 +68,15 @@ class Resize(replace.Replace):
                     f'The topology of load balancer {load_balancer.id} cannot '
                     f'become {self._cause.value}: {problem}')
         self._built_first = causes.count_new(self._cause)
+        kept = ', '.join(f'{key} = {value}' for key, value in sorted(
+            ((new and _read(new)) or {}).items())
+            if key.startswith(_OF_NEW_CLUSTERS))
+        if kept:
+            self.app.stderr.write(
+                f'Flavor {new.id} has {kept}, which is for clusters that are '
+                f'made with it: this one keeps its own. See "octavia-hmsync '
+                f'cluster set {load_balancer.id}" to change its size or '
+                f'manager.\n')
         return inventory.Inventory(conf, engine).with_flavor(
             load_balancer, self._flavor_id)
 

@@ -104,9 +104,25 @@ class TestResize(test_image.ImageTestCase):
                                  compute_flavor='large')
         self.refuse('is for provider amphora, and the load balancer has '
                     'amphora_cluster', '--flavor', self.gold)
-        self.resize('--flavor', flavor)
+        code, _out, err = self.run_command('resize', 'web', '--flavor', flavor)
+        self.assertEqual((0, ''), (code, err))
         self.assertEqual('ACTIVE_ACTIVE', replace_repo.get_open(
             self.engine)[0].topology)
+
+    def test_sizes_of_a_cluster(self):
+        """They are its own, and another command's."""
+        self.records.change('load_balancer', self.lb,
+                            provider='amphora_cluster',
+                            topology='ACTIVE_ACTIVE')
+        flavor = self.add_flavor(
+            provider='amphora_cluster', compute_flavor='large',
+            cluster_desired_size=6, cluster_affinity='FLOW')
+        code, _out, err = self.run_command('resize', 'web', '--flavor', flavor)
+        self.assertEqual(0, code, err)
+        for words in ('cluster_affinity = FLOW, cluster_desired_size = 6, ',
+                      f'"octavia-hmsync cluster set {self.lb}"'):
+            self.assertIn(words, err)
+        self.assertEqual(flavor, self.get_flavor())
 
     def test_refused(self):
         for words, values in (
