@@ -91,6 +91,21 @@ function octavia_hmsync_has_clusters {
 
 OCTAVIA_HMSYNC_PROVIDER="amphora_cluster: A cluster of amphorae"
 
+# As devstack has it for Neutron. Without an address it is a socket here.
+# octavia_hmsync_tell_ovn database address
+function octavia_hmsync_tell_ovn {
+    if [[ -n $2 ]]; then
+        iniset "$OCTAVIA_CONF" ovn "ovn_$1_connection" "$2"
+    fi
+    if is_service_enabled tls-proxy; then
+        iniset "$OCTAVIA_CONF" ovn "ovn_$1_ca_cert" "$INT_CA_DIR/ca-chain.pem"
+        iniset "$OCTAVIA_CONF" ovn "ovn_$1_certificate" \
+            "$INT_CA_DIR/$DEVSTACK_CERT_NAME.crt"
+        iniset "$OCTAVIA_CONF" ovn "ovn_$1_private_key" \
+            "$INT_CA_DIR/private/$DEVSTACK_CERT_NAME.key"
+    fi
+}
+
 # Offers load balancers on clusters of amphorae.
 function octavia_hmsync_offer_clusters {
     local providers
@@ -105,9 +120,15 @@ function octavia_hmsync_offer_clusters {
             "$providers, $OCTAVIA_HMSYNC_PROVIDER"
     fi
     iniset "$OCTAVIA_CONF" controller_worker amphora_driver hmsync
-    iniset "$OCTAVIA_CONF" controller_worker distributor_driver hmsync_ovs
-    iniset "$OCTAVIA_CONF" hmsync_cluster distributors \
-        "${OCTAVIA_HMSYNC_DISTRIBUTORS:-$(hostname)=https://$HOST_IP:9444}"
+    iniset "$OCTAVIA_CONF" controller_worker distributor_driver \
+        "$OCTAVIA_HMSYNC_DISTRIBUTOR_DRIVER"
+    if [[ $OCTAVIA_HMSYNC_DISTRIBUTOR_DRIVER == hmsync_ovn ]]; then
+        octavia_hmsync_tell_ovn nb "${OVN_NB_REMOTE:-}"
+        octavia_hmsync_tell_ovn sb "${OVN_SB_REMOTE:-}"
+    else
+        iniset "$OCTAVIA_CONF" hmsync_cluster distributors \
+            "${OCTAVIA_HMSYNC_DISTRIBUTORS:-$(hostname)=https://$HOST_IP:9444}"
+    fi
     if is_service_enabled "$OCTAVIA_HMSYNC_MANAGER"; then
         iniset "$OCTAVIA_CONF" hmsync_cluster keep_in_housekeeping False
     fi

@@ -10,6 +10,7 @@ from octavia.common import config as octavia_config
 from oslotest import base
 
 from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.conf import ovn as ovn_conf
 from octavia_hmsync.distributor import conf as distributor_conf
 from octavia_hmsync.distributor import tls
 from octavia_hmsync.sync.db import generation as generation_repo
@@ -171,6 +172,35 @@ class TestClusters(PluginTestCase):
         self.assertEqual(
             ['n1=https://192.0.2.9:9444'],
             devstack.set_options()['hmsync_cluster', 'distributors'])
+
+
+    def test_ovn(self):
+        """Nothing runs beside OVN, whose databases are those of Neutron."""
+        devstack = self.make_node(services=f'{self.SERVICES},tls-proxy')
+        devstack.octavia_post_config()
+        devstack.phase(
+            'stack', 'post-config',
+            OCTAVIA_HMSYNC_DISTRIBUTOR_DRIVER='hmsync_ovn',
+            OVN_NB_REMOTE='ssl:192.0.2.3:6641',
+            OVN_SB_REMOTE='ssl:192.0.2.3:6642', INT_CA_DIR='/ca',
+            DEVSTACK_CERT_NAME='devstack-cert')
+        options = devstack.set_options()
+        self.assertEqual(['hmsync_ovn'],
+                         options['controller_worker', 'distributor_driver'])
+        self.assertNotIn(('hmsync_cluster', 'distributors'), options)
+        self.assertEqual(
+            {f'ovn_{database}_{name}': [value.format(port)]
+             for database, port in (('nb', 6641), ('sb', 6642))
+             for name, value in (
+                 ('connection', 'ssl:192.0.2.3:{}'),
+                 ('ca_cert', '/ca/ca-chain.pem'),
+                 ('certificate', '/ca/devstack-cert.crt'),
+                 ('private_key', '/ca/private/devstack-cert.key'))},
+            {name: value for (group, name), value in options.items()
+             if group == 'ovn'})
+        self.assertLessEqual(
+            {name for group, name in options if group == 'ovn'},
+            {opt.name for opt in ovn_conf.OPTS})
 
 
 class TestStack(PluginTestCase):
