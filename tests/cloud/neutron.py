@@ -188,6 +188,13 @@ class Neutron(process.ChildProcess):
         connection.close()
 
 
+def with_keystone(keystone):
+    """Return options of a Neutron whose users are those of a Keystone."""
+    return {'DEFAULT': {'auth_strategy': 'keystone'},
+            'keystone_authtoken': {**keystone.credentials('neutron'),
+                                   'www_authenticate_uri': keystone.url}}
+
+
 class OnMariaDB(Neutron):
     """One with routers, whose networks carry packets.
 

@@ -147,10 +147,4 @@ class Neutron(neutron.OnMariaDB):
                                 'max_header_size': 38},
             'ovn': {'ovn_nb_connection': central.connection('nb'),
                     'ovn_sb_connection': central.connection('sb')},
-        }, _with_keystone(keystone) if keystone else {}, options))
-
-
-def _with_keystone(keystone):
-    return {'DEFAULT': {'auth_strategy': 'keystone'},
-            'keystone_authtoken': {**keystone.credentials('neutron'),
-                                   'www_authenticate_uri': keystone.url}}
+        }, neutron.with_keystone(keystone) if keystone else {}, options))
