@@ -61,18 +61,28 @@ class TestZoneDrain(functional.ClusterTestCase):
         lb = self.add_cluster()
         self.wait_until_whole(lb, 2)
         self.assertEqual({'az1': 1, 'az2': 1}, self.count())
+        # The hosts take turns: one of these is in the zone.
+        for name in ('one', 'two'):
+            self.cloud.add_load_balancer(name, members=self.members)
         probe = self.client.start_probe(lb.vip_address,
                                         timeout=machines.PATIENCE)
         until = (records.utcnow() + datetime.timedelta(hours=1)).isoformat()
         self.assertIn('Zone az1 is drained until', self.hmsync(
-            'zone', 'drain', 'az1', '--until', until, '--reason', 'flood'))
-        self.wait_until_there('ZONE', az2=2)
+            'zone', 'drain', 'az1', '--until', until, '--reason', 'flood',
+            '--build-in', 'az2'))
+        self.wait_until_there('ZONE', az2=4)
+        # What Octavia builds meanwhile is elsewhere, too.
+        for name in ('three', 'four'):
+            made = self.cloud.add_load_balancer(name, members=self.members)
+        self.api.failover_load_balancer(made.id)
+        self.cloud.wait_until_active(made.id)
+        self.assertEqual({'az2': 6}, self.count())
         # What is replaced meanwhile does not come back there.
         self.cloud.replace(lb, min(self.cloud.get_serving(lb)))
         self.wait_until_whole(lb, 2)
-        self.assertEqual({'az2': 2}, self.count())
+        self.assertEqual({'az2': 6}, self.count())
         self.hmsync('zone', 'release', 'az1')
-        self.wait_until_there('BALANCE', az1=1, az2=1)
+        self.wait_until_there('BALANCE', az1=1, az2=5)
         report = probe.stop()
         self.assertEqual(0, report.failed, report)
         self.assertServes(lb)

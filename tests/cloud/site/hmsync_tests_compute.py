@@ -23,8 +23,9 @@ SOCKET = 'OCTAVIA_HMSYNC_TESTS_COMPUTE'
 
 def _get_zone(availability_zone):
     # Until 2025.1 it is the name of the compute zone itself.
-    return (availability_zone.get(constants.COMPUTE_ZONE)
-            if isinstance(availability_zone, dict) else availability_zone)
+    return ((availability_zone.get(constants.COMPUTE_ZONE)
+             if isinstance(availability_zone, dict) else availability_zone) or
+            cfg.CONF.nova.availability_zone)
 
 
 class ComputeDriver(compute_base.ComputeBase):
