@@ -20,6 +20,11 @@ class TestResize(traffic.TrafficTestCase):
             self.cloud.connection.load_balancer.amphorae(
                 loadbalancer_id=lb.id) if amphora.status == 'ALLOCATED')
 
+    def count(self, lb):
+        """Connections of clients so far, as Octavia's API tells them."""
+        api = self.cloud.connection.load_balancer
+        return api.get_load_balancer_statistics(lb.id).total_connections
+
     def read_states(self):
         with self.cloud.engine.connect() as connection:
             return dict(connection.execute(sa.text(
@@ -39,6 +44,10 @@ class TestResize(traffic.TrafficTestCase):
         for each in self.held['cluster']:
             self.assertEqual({}, each.report().broken)
             each.stop()
+        for lb in self.load_balancers.values():
+            self.cloud.wait_for(lambda: self.count(lb), 'statistics')
+        counts = {name: self.count(lb)
+                  for name, lb in self.load_balancers.items()}
         for name, lb in self.load_balancers.items():
             self.cloud.command('octavia-hmsync', 'resize', lb.id, '--flavor',
                                flavors[name], '--reason', 'grows')
@@ -59,4 +68,5 @@ class TestResize(traffic.TrafficTestCase):
             found = api.get_load_balancer(lb.id)
             self.assertEqual((flavors[name], lb.vip_address),
                              (found.flavor_id, found.vip_address))
+            self.assertGreaterEqual(self.count(lb), counts[name])
         self.assertHealthy()
