@@ -18,24 +18,25 @@ class LiveOptions:
     It uses overrides, which take effect at once: oslo.config would keep a
     value of a configuration source for good.
 
+    :param engine: that of other LiveOptions of this process, or None.
     :raises DatabaseUnavailable: if the database URL cannot be used.
     """
 
     # Seconds for which an early reader waits for the first look.
     FIRST_LOOK_TIMEOUT = 10
 
-    def __init__(self, conf, name, group, options):
+    def __init__(self, conf, name, group, options, engine=None):
         self._conf = conf
         self._name = name
         self.group = group
         self._options = tuple(options)
-        self._engine = api.create_engine(conf)
+        self.engine = engine or api.create_engine(conf)
         self._looked = threading.Event()
         self._values = {}
         # The value of each option that was logged last.
         self._said = {}
         self._thread = periodic.PeriodicThread(
-            name, self._look, conf.hmsync.poll_interval, self._engine)
+            name, self._look, conf.hmsync.poll_interval, self.engine)
 
     def start(self):
         """Begin to follow the database."""

@@ -52,7 +52,7 @@ class LiveBootOptions(live_options.LiveOptions):
         super().__init__(conf, 'boot options', GROUP, options)
 
     def _read(self):
-        return _read_recorded(self._engine, self._conf), ''
+        return _read_recorded(self.engine, self._conf), ''
 
 
 class RecordedBootOptions:

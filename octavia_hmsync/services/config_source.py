@@ -98,7 +98,8 @@ class HMSyncConfigurationSource(sources.ConfigurationSource):
     """Supplies ``[health_manager] controller_ip_port_list``.
 
     With ``[hmsync_network] supply_options`` it also supplies the network and
-    the security group of new amphorae, and these to commands, too.
+    the security group of new amphorae, and these to commands, too; to services
+    ``[nova] availability_zone`` while a drain of a zone names another one.
 
     :param supplier: has get_value(), a Lifecycle; or None.
     """

@@ -217,8 +217,9 @@ class Lifecycle:
             process, bind.bind_ip, bind.bind_port)).find_faults
 
     def _start_live_values(self):
-        self._live = [controller_list.LiveControllerList(self._conf),
-                      build_zone.LiveBuildZone(self._conf)]
+        addresses = controller_list.LiveControllerList(self._conf)
+        self._live = [addresses, build_zone.LiveBuildZone(self._conf,
+                                                          addresses.engine)]
         if self._boot_options:
             self._live.append(boot_options.LiveBootOptions(
                 self._conf, self._boot_options))

@@ -12,15 +12,15 @@ OPTION = 'availability_zone'
 class LiveBuildZone(live_options.LiveOptions):
     """Keeps the option at the zone that drains name, or as octavia.conf.
 
-    :raises DatabaseUnavailable: if the database URL cannot be used.
+    :param engine: as that of LiveOptions.
     """
 
-    def __init__(self, conf):
-        super().__init__(conf, 'build zone', GROUP, (OPTION,))
+    def __init__(self, conf, engine):
+        super().__init__(conf, 'build zone', GROUP, (OPTION,), engine)
         # Before any override.
         self._default = conf[GROUP][OPTION]
 
     def _read(self):
-        zone = drain_repo.get_build_zone(self._engine, self._default)
+        zone = drain_repo.get_build_zone(self.engine, self._default)
         # What is as octavia.conf has it needs no override.
         return {OPTION: None if zone == self._default else zone}, ''

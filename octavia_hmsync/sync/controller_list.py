@@ -66,8 +66,8 @@ class LiveControllerList(live_options.LiveOptions):
 
     def _read(self):
         # A new amphora should not become a canary.
-        generation = (generation_repo.get_last_good(self._engine) or
-                      generation_repo.get_newest(self._engine))
+        generation = (generation_repo.get_last_good(self.engine) or
+                      generation_repo.get_newest(self.engine))
         if generation is None:
             return None
         length = timing.Settings.from_conf(self._conf).max_list_length
@@ -88,7 +88,7 @@ class LiveControllerList(live_options.LiveOptions):
 
     def _find_hearing(self, own):
         """Return the addresses that listen with a key, with their slots."""
-        members = hm_repo.get_all(self._engine)
+        members = hm_repo.get_all(self.engine)
         hearing = addr.canonical(
             m.address for m in members if m.key_digest == own and
             m.status == mem.ONLINE and not mem.is_silent(

@@ -21,7 +21,7 @@ class TestLiveBuildZone(sqlite.SqliteMixin, db_base.DatabaseTestCase):
     def follow(self, default=None):
         """Return what the option is, before, during and after a drain."""
         self.conf.set_default('availability_zone', default, group='nova')
-        live = build_zone.LiveBuildZone(self.conf)
+        live = build_zone.LiveBuildZone(self.conf, self.engine)
         self.addCleanup(live.stop)
         found = []
         for change in (lambda: None, lambda: self.drain('az1', 'az2'),
@@ -41,7 +41,7 @@ class TestLiveBuildZone(sqlite.SqliteMixin, db_base.DatabaseTestCase):
 
     def test_first_build_waits_for_the_first_look(self):
         self.drain('az1', 'az2')
-        live = build_zone.LiveBuildZone(self.conf)
+        live = build_zone.LiveBuildZone(self.conf, self.engine)
         live.start()
         self.addCleanup(live.stop)
         self.assertEqual('az2', live.get('availability_zone'))
