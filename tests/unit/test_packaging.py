@@ -43,7 +43,8 @@ LAYERS = {
     ),
     'sync': (
         ('cli', 'house_keeping'),
-        ('controller_list', 'figures', 'health_manager', 'worker'),
+        ('build_zone', 'controller_list', 'figures', 'health_manager',
+         'worker'),
         ('db', 'heartbeat_key', 'payloads'),
         ('rules',),
     ),
