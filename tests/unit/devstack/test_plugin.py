@@ -173,7 +173,6 @@ class TestClusters(PluginTestCase):
             ['n1=https://192.0.2.9:9444'],
             devstack.set_options()['hmsync_cluster', 'distributors'])
 
-
     def test_ovn(self):
         """Nothing runs beside OVN, whose databases are those of Neutron."""
         devstack = self.make_node(services=f'{self.SERVICES},tls-proxy')
