@@ -307,7 +307,7 @@ class _Compiler:
     def _follow_young(self, mac: str) -> None:
         is_young = [f'{PIN}={YOUNG}', _is(OUT, mac)]
         if (self._doubles and not self._unproven and
-                mac in self._transition.proven and
+                mac in self._numbers and
                 mac not in self._transition.current.macs):
             # A first packet with the same port goes to another member. What
             # is to be learned of it comes late where the cache knows its way.

@@ -540,19 +540,33 @@ class TestSeveral(base.BaseTestCase):
             self.assertEqual(1, len(first))
             self.assertEqual(first, self.send('10.0.0.9', 7))
 
+    def learn(self, port, mac):
+        """Have what began before pinned."""
+        self.switch.learn([switch.Learned(
+            sharing.HANDSHAKES,
+            {'family': 4, 'src': '10.0.0.9', 'dst': '10.0.0.5',
+             'proto': 6, 'tcp_src': port, 'tcp_dst': 80},
+            {'xreg2': sharing.to_number(mac), 'reg7': sharing.YOUNG}, 0, 60,
+            None, None)])
+
+    def test_drains_for_longer_than_its_list(self):
+        """What is pinned to it is still its own."""
+        A, D = doc.ACTIVE, doc.DRAINING
+        lists = [mapping.of_document(documents.make_document(*states))
+                 for states in ((D, A, A), (D, D, A))]
+        self.switch = install(
+            documents.make_document(D, D, A), transitions.Transition(
+                *lists, 1, proven=frozenset(map(documents.mac, range(3)))))
+        self.learn(7, documents.mac(0))
+        self.assertEqual([documents.mac(0)], self.send('10.0.0.9', 7))
+
     def test_port_comes_again(self):
         """Its second packet comes before anything is learned of the first."""
         A, draining = doc.ACTIVE, documents.mac(0)
         self.change((A, A, A), (doc.DRAINING, A, A), proven=range(3))
         found = set()
         for port in range(60):
-            # Of a connection before.
-            self.switch.learn([switch.Learned(
-                sharing.HANDSHAKES,
-                {'family': 4, 'src': '10.0.0.9', 'dst': '10.0.0.5',
-                 'proto': 6, 'tcp_src': port, 'tcp_dst': 80},
-                {'xreg2': sharing.to_number(draining),
-                 'reg7': sharing.YOUNG}, 0, 60, None, None)])
+            self.learn(port, draining)
             self.assertIn(draining, self.send('10.0.0.9', port))
             self.switch.receive(switch.packet(
                 '10.0.0.9', port, flags=[switch.SYN]), learns=False)
