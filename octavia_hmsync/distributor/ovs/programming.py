@@ -133,28 +133,38 @@ class Programmer:
         if (before.program.cookie == after.program.cookie and
                 self.has(after)):
             return after
-        handover = transitions.make_handover(
-            before.transition, after.transition, after.document, down)
-        if handover:
-            between = after._replace(program=self.compile(
-                after.document, handover, after.in_port, after.room,
-                pins_all=True))
+        between = self._hand_over(before, after, down)
+        if between:
             seen = self._read_cache(before)
             self.replace(before, between)
             self._pin(before, seen, down)
             after = self._prove(after, seen, now, keep)
+            # The cache is brought up to date flow by flow: all members must
+            # get what goes on before first packets of the same port go
+            # elsewhere.
+            proven = self._hand_over(before, after, down)
+            if proven.program.cookie != between.program.cookie:
+                self.replace(between, proven)
             # First packets that its cache has forwarded meanwhile are pinned
             # now, where they went.
             self._ofctl.wait_for_cache()
-            before = between
+            before = proven
         self.replace(before, after)
-        if not handover and after.transition.doubles and (
+        if not between and after.transition.doubles and (
                 after.transition.unproven):
             # In the place of a dead member; its answers come now.
             before, after = after, self._prove(after, [], now, keep)
             if after is not before:
                 self.replace(before, after)
         return after
+
+    def _hand_over(self, before, after, down):
+        """Return what is to be in force between two; None for nothing."""
+        handover = transitions.make_handover(
+            before.transition, after.transition, after.document, down)
+        return handover and after._replace(program=self.compile(
+            after.document, handover, after.in_port, after.room,
+            pins_all=True))
 
     def _prove(self, after, seen, now, keep):
         """Find out who bears packets of connections of others.

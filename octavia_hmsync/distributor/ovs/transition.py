@@ -273,10 +273,11 @@ def make_handover(before: Transition, after: Transition,
     answering = mapping.without_dead(former, living.difference(down),
                                      after.current)
     between = after.between
-    if after.current not in after.formers and after.current in {
-            mapping.without_dead(one, living, after.current, False)
-            for one in before.formers}:
-        # What began under it before: advance() has it as the current one.
+    if after.current.slots and after.current not in after.formers and (
+            after.current.macs <= after.proven or after.current in {
+                mapping.without_dead(one, living, after.current, False)
+                for one in before.formers}):
+        # What began under it before, or does so in a moment.
         between = *between, (after.current, after.since)
     return dataclasses.replace(
         after, current=answering if answering.slots else former,

@@ -7,6 +7,7 @@ import itertools
 import socket
 import threading
 import time
+from unittest import mock
 
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import openflow
@@ -346,6 +347,41 @@ class TestDoubled(test_connections.FabricTestCase):
         # As far as first packets of the moment of a change are in the cache; a
         # hundred if others were, too.
         self.assertLess(len(failed), 10, failed)
+
+    def test_ports_used_again_while_the_cache_is_late(self):
+        """It has their other packets go as before the change, for a moment."""
+        self.client.namespace.run('sysctl', '-w',
+                                  'net.ipv4.tcp_max_tw_buckets=0')
+        a, b, c = [self.make_member(n) for n in range(3)]
+        vip = self.make_vip([a, b])
+        wait = self.node.distributor._ofctl.wait_for_cache
+
+        def wait_and_pause():
+            wait()
+            self.node.vswitch.appctl('revalidator/pause')
+
+        for first, (host, state, slot) in zip(itertools.count(31000, 30), (
+                (c, doc.ACTIVE, 2), (a, doc.DRAINING, None))):
+            ports = range(first, first + 30)
+            before = [fabric.Connection(self.client, port=port)
+                      for port in ports]
+            # Of its first packet the cache knows nothing any more.
+            self.node.vswitch.appctl('revalidator/purge')
+            for one in before:
+                one.say()
+                self.assertTrue(one.hear(time.monotonic() + 20))
+            with mock.patch.object(self.node.distributor._ofctl,
+                                   'wait_for_cache', wait_and_pause):
+                self.change(vip, host, state, slot)
+            for one in before:
+                self.reset(one)
+            after = [fabric.Connection(self.client, port=port)
+                     for port in ports]
+            self.assertNotEqual([one.member for one in before],
+                                [one.member for one in after])
+            self.node.vswitch.appctl('revalidator/resume')
+            for one in after:
+                self.reset(one)
 
     def follow_connections(self, *members):
         """Have the port of each member drop what fits no connection."""

@@ -64,16 +64,15 @@ class Distributor:
             before, self.transition, document)
         accounted = []
         if handover:
-            self.transition = dataclasses.replace(
-                self.transition, proven=self.transition.proven | {
-                    mac for mac in self.transition.macs if self.proves(mac)})
             self.install(document, handover, pins_all=True)
+            meanwhile()
+            self.prove()
+            self.install(document, transitions.make_handover(
+                before, self.transition, document), pins_all=True)
             meanwhile()
             accounted = self.account()
         elif self.transition.doubles:
-            self.transition = dataclasses.replace(
-                self.transition, proven=self.transition.proven | {
-                    mac for mac in self.transition.macs if self.proves(mac)})
+            self.prove()
         self.install(document, self.transition)
         # Once more; who is to get no more would not have answered.
         for frame, sent in accounted:
@@ -99,6 +98,11 @@ class Distributor:
         """As measure_load(), of all distributors at once."""
         self.room = room
         self.install(self.document, self.transition)
+
+    def prove(self):
+        self.transition = dataclasses.replace(
+            self.transition, proven=self.transition.proven | {
+                mac for mac in self.transition.macs if self.proves(mac)})
 
     def pin_known(self, before, document, now):
         after, living = self.transition, mapping.get_living(document)

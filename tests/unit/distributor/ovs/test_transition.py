@@ -292,6 +292,20 @@ class TestTransition(base.BaseTestCase):
         self.assertEqual(both, [slots(one) for one in handover.formers])
         self.assertEqual(both[0], slots(handover.current))
 
+    def test_handover_of_proven(self):
+        """What goes on goes to those as well who are next."""
+        self.change((A, A))
+        before = self.state
+        self.change((A, A, A))
+        both = {0: [0], 1: [1]}, {0: [0], 1: [1], 2: [2]}
+        for proven, formers in ((2, both[:1]), (3, both)):
+            self.prove(*range(proven))
+            handover = transitions.make_handover(before, self.state,
+                                                 make(A, A, A))
+            self.assertEqual([*formers], [slots(one) for one
+                                          in handover.formers])
+            self.assertEqual(both[0], slots(handover.current))
+
     def test_not_known(self):
         """None is forgotten before it is known who lives on."""
         self.change((A,), (A, A))
