@@ -150,7 +150,7 @@ class Programmer:
             self._ofctl.wait_for_cache()
             before = proven
         self.replace(before, after)
-        if not between and after.transition.doubles and (
+        if not (between or after.transition.is_over) and (
                 after.transition.unproven):
             # In the place of a dead member; its answers come now.
             before, after = after, self._prove(after, [], now, keep)

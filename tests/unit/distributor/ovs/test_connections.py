@@ -71,7 +71,7 @@ class Distributor:
                 before, self.transition, document), pins_all=True)
             meanwhile()
             accounted = self.account()
-        elif self.transition.doubles:
+        elif not self.transition.is_over:
             self.prove()
         self.install(document, self.transition)
         # Once more; who is to get no more would not have answered.

@@ -602,6 +602,14 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.assertEqual(1, log.output.count(
             f'MAC addresses {documents.mac(1)} answer'))
 
+    def test_proven_in_the_place_of_a_dead_one(self):
+        """Also where there is one other member."""
+        self.prove(0, 1, 9)
+        for states in ((), (doc.ACTIVE,), ((doc.ACTIVE, 9),)):
+            self.apply(doc.ACTIVE, *states)
+        self.assertEqual([documents.mac(0), documents.mac(9)],
+                         self.state['proven'])
+
     def test_not_asked(self):
         """In a cache that is too large nobody could find connections."""
         self.prove(0, 1)
