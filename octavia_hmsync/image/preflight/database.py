@@ -113,9 +113,8 @@ def why_failover(needs: facts.Needs) -> list[str]:
     if needs.is_direct:
         reasons.append('its VIP is on a network card (SR-IOV), which two '
                        'amphorae cannot have in turns')
-    datagrams = sorted(needs.protocols & set(compat.LVS_PROTOCOLS))
-    if datagrams:
-        reasons.append(f'{" and ".join(datagrams)} listeners were not tried')
+    if 'SCTP' in needs.protocols:
+        reasons.append('SCTP listeners were not tried')
     return reasons
 
 
