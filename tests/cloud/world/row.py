@@ -42,7 +42,6 @@ class Row:
     :param uses: gets places.Places; returns Uses. None is for one that serves
                  nothing.
     :param topologies: in which it differs from others.
-    :param mode: the one that it is for.
     :param flavor: data of its flavor, beside the topology.
     :param status: its operating status, once it serves.
     :param lacks: gets nothing; tells why this machine cannot have it, if so.
@@ -52,7 +51,6 @@ class Row:
     make: typing.Callable
     uses: typing.Callable = lambda places: (Use(),)
     topologies: tuple = (SINGLE, PAIR)
-    mode: str = REPLACE
     flavor: dict = dataclasses.field(default_factory=dict)
     status: str = 'ONLINE'
     lacks: typing.Callable = lambda: None

@@ -235,7 +235,7 @@ ROWS = (
     row.Row('additional-vips', _additional_vips, _use_additional_vips),
     row.Row('ipv6-vip', _ipv6_vip),
     row.Row('udp', _udp, lambda places: (row.Use(how={'scheme': 'udp'}),),
-            mode=row.FAILOVER, lacks=_find_ipvs),
+            lacks=_find_ipvs),
     row.Row('disabled', _disabled, lambda places: (), status='OFFLINE'),
     row.Row('disabled-parts', _disabled_parts, _use_disabled_parts),
     row.Row('allowed-cidrs', _allowed_cidrs),

@@ -221,8 +221,8 @@ class TestRefused(ReplaceTestCase):
     def test_only_failover(self):
         lb_id = self.add('old')
         self.records.insert_all({'listener': [{
-            **records.listener_row('listener', lb_id), 'protocol': 'UDP'}]})
-        self.refuse('UDP listeners were not tried. Use --mode failover',
+            **records.listener_row('listener', lb_id), 'protocol': 'SCTP'}]})
+        self.refuse('SCTP listeners were not tried. Use --mode failover',
                     lb_id)
         self.replace(lb_id, '--mode', 'failover')
 

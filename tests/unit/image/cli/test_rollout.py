@@ -287,7 +287,7 @@ class TestStart(RolloutTestCase):
         """Make before break is not for each one."""
         lb_id = self.add('old')
         self.records.insert_all({'listener': [{
-            **records.listener_row('listener', lb_id), 'protocol': 'UDP'}]})
+            **records.listener_row('listener', lb_id), 'protocol': 'SCTP'}]})
         self.assertFails('No load balancer is outdated', 'image', 'rollout',
                          'start')
         self.add('old')

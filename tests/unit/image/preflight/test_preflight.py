@@ -132,14 +132,13 @@ class TestDatabaseChecks(CheckTestCase):
     def test_mode(self):
         for values, words in (
                 ({'is_direct': True}, 'SR-IOV'),
-                ({'protocols': frozenset({'HTTP', 'UDP', 'SCTP'})},
-                 'SCTP and UDP')):
+                ({'protocols': frozenset({'HTTP', 'UDP', 'SCTP'})}, 'SCTP')):
             self.assertWarning(database.check_mode, make(
                 needs=facts.Needs(**values)), words, 'failover')
         self.assertFound(finding.Severity.SUCCESS, database.check_mode, make(
             needs=facts.Needs(addresses=frozenset({'192.0.2.1',
                                                    '2001:db8::1'}),
-                              protocols=frozenset({'HTTP', 'TCP'}))))
+                              protocols=frozenset({'HTTP', 'UDP'}))))
 
 
 class TestReading(base.TestCase):
@@ -316,7 +315,7 @@ class TestVerdict(test_image.ImageTestCase):
     def test_mode(self):
         lb_id = self.add('old')
         self.records.insert_all({'listener': [{
-            **records.listener_row('listener', lb_id), 'protocol': 'UDP'}]})
+            **records.listener_row('listener', lb_id), 'protocol': 'SCTP'}]})
         failure, = self.judge(lb_id).failures
         self.assertIn('Use --mode failover', failure)
         self.assertNotIn('\n', failure)
