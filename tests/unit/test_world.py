@@ -5,7 +5,6 @@
 import types
 
 from tests.cloud.world import picture
-from tests.cloud.world import row
 from tests.cloud.world import rows
 from tests.unit import base
 
