@@ -81,7 +81,9 @@ class Starter(base.DatabaseMixin, base.Lister):
         settings = get_settings(parsed_args, rollout_repo.from_options(
             opts, cause=str(cause.kind), cause_value=cause.value,
             only=selection.read_only(conf, engine, parsed_args)))
-        check_that_none_is_active(engine)
+        active = self.find_same(engine, settings)
+        if active is not None:
+            return self.go_on(conf, engine, active, parsed_args)
         problem = whereabouts.why_not(conf, cause)
         if problem and not parsed_args.dry_run:
             raise exceptions.NotPossible(problem)
@@ -94,6 +96,37 @@ class Starter(base.DatabaseMixin, base.Lister):
         """Return the Cause of take_action()."""
         raise NotImplementedError
 
+    def find_same(self, engine, settings, undo_of=None):
+        """Return the active Rollout, None without; NotPossible if another."""
+        active = rollout_repo.get_active(engine)
+        if active is not None and not self._is_same(active, settings, undo_of):
+            _refuse(active)
+        return active
+
+    def _is_same(self, active, settings, undo_of):
+        """Tell whether a Rollout is what this command would start."""
+        return (active.settings, active.undo_of) == (settings, undo_of)
+
+    def go_on(self, conf, engine, active, parsed_args):
+        """Tell of the Rollout that an earlier run has started."""
+        self._check_timeout(parsed_args)
+        self._prepare(engine, parsed_args)
+        self._say(f'Rollout {active.id} is {active.state} already.')
+        if parsed_args.wait and not parsed_args.dry_run:
+            self._follow(conf, engine, active.id, parsed_args)
+        rollout = rollout_watch.get_rollout(engine, active.id)
+        return ('id', 'state', 'mode'), [(rollout.id, rollout.state,
+                                          rollout.settings.mode)]
+
+    def _check_timeout(self, parsed_args):
+        if parsed_args.timeout and not parsed_args.wait:
+            self.parser.error('argument --timeout: needs --wait')
+
+    def _follow(self, conf, engine, rollout_id, parsed_args):
+        rollout_watch.follow(self.app, conf, engine, rollout_id,
+                             parsed_args.interval, parsed_args.timeout,
+                             self.app.stderr)
+
     def _prepare(self, engine, parsed_args):
         """Do, or tell with --dry-run, what comes before the rollout."""
 
@@ -102,8 +135,7 @@ class Starter(base.DatabaseMixin, base.Lister):
         """Start a rollout, or tell what it would do, or raise NotPossible."""
         from octavia_hmsync.image.rollout import reading
 
-        if parsed_args.timeout and not parsed_args.wait:
-            self.parser.error('argument --timeout: needs --wait')
+        self._check_timeout(parsed_args)
         replacement_commands.check_that_somebody_is_up(
             engine, conf.hmsync.offline_after)
         fleet = reading.read_fleet(conf, engine, targets, settings,
@@ -111,15 +143,21 @@ class Starter(base.DatabaseMixin, base.Lister):
         found = estimate.get_waves(
             settings, [c for c in fleet.candidates if not c.blocked_by])
         self._tell_left_out(fleet, targets)
-        left_out = len(fleet.excluded) + sum(
+        left_out = len(fleet.excluded) + len(fleet.unknown) + sum(
             bool(c.blocked_by) for c in fleet.candidates)
-        if not found and not self.MAY_BE_NOTHING and not (
-                parsed_args.dry_run and left_out):
+        if not found and not self.MAY_BE_NOTHING:
             others = (f' ({left_out} are left out: --dry-run tells why)'
                       if left_out else '')
-            raise exceptions.NotPossible(
-                f'{_describe_nothing(settings)}{others}: see "octavia-hmsync '
-                f'{"host" if settings.cause == "HOST" else "image"} list".')
+            text = (f'{_describe_nothing(settings)}{others}: see '
+                    f'"octavia-hmsync '
+                    f'{"host" if settings.cause == "HOST" else "image"} '
+                    f'list".')
+            # Of a zone nothing tells whether it is misspelt.
+            if settings.cause == 'ZONE' or (
+                    left_out and not parsed_args.dry_run):
+                raise exceptions.NotPossible(text)
+            if not left_out:
+                self._say(text)
         if found:
             self._tell_time(engine, settings, found,
                             rollout_watch.count_at_once(conf, engine))
@@ -128,9 +166,7 @@ class Starter(base.DatabaseMixin, base.Lister):
             rollout_id = self._start(engine, settings,
                                      parsed_args.reason or '', undo_of)
             if parsed_args.wait:
-                rollout_watch.follow(self.app, conf, engine, rollout_id,
-                                     parsed_args.interval,
-                                     parsed_args.timeout, self.app.stderr)
+                self._follow(conf, engine, rollout_id, parsed_args)
             rollout = rollout_watch.get_rollout(engine, rollout_id)
             sizes = {is_canary: sum(len(wave) for kind, wave in found
                                     if kind == is_canary)
@@ -186,7 +222,9 @@ class Starter(base.DatabaseMixin, base.Lister):
         rollout_id = str(uuid.uuid4())
         if not rollout_repo.add(engine, rollout_id, settings, reason,
                                 undo_of):
-            check_that_none_is_active(engine)
+            active = rollout_repo.get_active(engine)
+            if active is not None:
+                _refuse(active)
             # It has ended since.
             raise exceptions.NotPossible(
                 'There was another rollout at this moment: run the command '
@@ -229,14 +267,11 @@ class StartRollout(Starter):
         return selection.read_cause(conf, engine, parsed_args)
 
 
-def check_that_none_is_active(engine):
-    """Raise NotPossible if a rollout has not ended."""
-    active = rollout_repo.get_active(engine)
-    if active is not None:
-        raise exceptions.NotPossible(
-            f'There is a rollout that has not ended, {active.id}, which is '
-            f'{active.state}: see "octavia-hmsync image rollout show", or '
-            f'"image rollout cancel".')
+def _refuse(active):
+    raise exceptions.NotPossible(
+        f'There is a rollout that has not ended, {active.id}, which is '
+        f'{active.state}: see "octavia-hmsync image rollout show", or '
+        f'"image rollout cancel".')
 
 
 def _number(text):

@@ -37,9 +37,20 @@ class UndoRollout(rollout_start.Starter):
             parsed_args, dataclasses.replace(
                 first.settings, windows='', cause='IMAGE', cause_value=None,
                 only=''))
-        rollout_start.check_that_none_is_active(engine)
+        active = self.find_same(engine, settings, first.id)
+        if active is not None:
+            return self.go_on(conf, engine, active, parsed_args)
+        brought = aftermath_repo.get_brought(engine, first.id)
+        concerned = [
+            each for each in inventory.Inventory(conf, engine).get_page()
+            if rules.is_on_image(each, brought)]
+        if not concerned:
+            self._say(f'No load balancer has an amphora of an image that '
+                      f'rollout {first.id} has brought: there is nothing to '
+                      f'take back.')
+            return self.COLUMNS, []
         targets = target.Targets(conf)
-        _check_tags(conf, engine, targets, first)
+        _check_tags(targets, first, brought, concerned)
         return self.start(conf, engine, settings, parsed_args, targets,
                           first.id)
 
@@ -53,14 +64,7 @@ def _find(engine, rollout_id):
     return first or rollout_watch.get_rollout(engine)
 
 
-def _check_tags(conf, engine, targets, first):
-    brought = aftermath_repo.get_brought(engine, first.id)
-    concerned = [each for each in inventory.Inventory(conf, engine).get_page()
-                 if rules.is_on_image(each, brought)]
-    if not concerned:
-        raise exceptions.NotPossible(
-            f'No load balancer has an amphora of an image that rollout '
-            f'{first.id} has brought: there is nothing to take back.')
+def _check_tags(targets, first, brought, concerned):
     same = rules.find_tags_to_change(concerned, brought, {
         tag: targets.get(tag).image_id
         for tag in {each.tag for each in concerned}})

@@ -8,10 +8,8 @@ from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.cli import rollout_start
-from octavia_hmsync.image.cli import rollout_watch
 from octavia_hmsync.image.cli import selection
 from octavia_hmsync.image.cli import until
-from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.sync.cli import drain
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync.db import zone_drain as drain_repo
@@ -108,12 +106,12 @@ class DrainZone(rollout_start.Starter):
                               group='nova')
         self._leaving = drain.check_zone(engine, zone,
                                          conf.hmsync.offline_after)
-        active = rollout_repo.get_active(engine)
-        if active is not None and (
-                active.settings.cause, active.settings.cause_value) == (
-                causes.Kind.ZONE, zone):
-            return self._go_on(conf, engine, active, parsed_args)
         return super()._act(conf, engine, parsed_args)
+
+    def _is_same(self, active, settings, _undo_of):
+        """Another run changes the end alone."""
+        return (active.settings.cause, active.settings.cause_value) == (
+            settings.cause, settings.cause_value)
 
     def _read_cause(self, _conf, _engine, parsed_args):
         from octavia_hmsync.image import causes
@@ -129,18 +127,6 @@ class DrainZone(rollout_start.Starter):
                   f'{base.format_time(parsed_args.until)} UTC. Health '
                   f'managers that leave the list meanwhile: '
                   f'{", ".join(self._leaving) or "none"}.')
-
-    def _go_on(self, conf, engine, active, parsed_args):
-        """Change the end of a drain whose rollout has not ended."""
-        self._prepare(engine, parsed_args)
-        self._say(f'Rollout {active.id} goes on.')
-        if parsed_args.wait and not parsed_args.dry_run:
-            rollout_watch.follow(self.app, conf, engine, active.id,
-                                 parsed_args.interval, parsed_args.timeout,
-                                 self.app.stderr)
-        rollout = rollout_watch.get_rollout(engine, active.id)
-        return ('id', 'state', 'mode'), [(rollout.id, rollout.state,
-                                          rollout.settings.mode)]
 
 
 class ReleaseZone(until.Release):

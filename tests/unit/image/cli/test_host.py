@@ -54,6 +54,17 @@ class HostTestCase(test_rollout.RolloutTestCase):
         return sorted(row['loadbalancer_id'] for row in json.loads(out)
                       if row['wave'])
 
+    def run_noted(self, words, *argv):
+        """Return the rows of what succeeds, and says this on stderr."""
+        code, out, err = self.run_command(*argv, '-f', 'json')
+        self.assertEqual(0, code, err)
+        self.assertIn(words, err)
+        return json.loads(out)
+
+    def assertNothing(self, words, *argv, verb='start'):
+        self.assertEqual([], self.run_noted(words, 'image', 'rollout', verb,
+                                            *argv))
+
     def start_plan(self, *argv):
         return self.plan('image', 'rollout', 'start', *argv)
 
@@ -143,10 +154,6 @@ class TestHosts(HostTestCase):
                 ('openstack compute service set --disable host2 nova-compute',
                  'host2')):
             self.assertFails(words, 'host', 'drain', host)
-        self.on.clear()
-        self.assertFails('No load balancer that a rollout could help has an '
-                         'amphora with host host1: see "octavia-hmsync host '
-                         'list"', 'host', 'drain', 'host1')
         self.compute.list_hosts.return_value.pop(0)
         self.assertFails('have no place to go to', 'host', 'drain', 'host1')
         self.compute.list_hosts.side_effect = exceptions.CloudUnavailable(
@@ -190,7 +197,25 @@ class TestHosts(HostTestCase):
         self.add_on('host1')
         self.assertEqual(0, self.run_command('host', 'drain', 'host1')[0])
         self.assertFails('There is a rollout that has not ended', 'host',
-                         'drain', 'host1')
+                         'drain', 'host1', '--parallel', '7')
+
+    def test_again(self):
+        """While the first one runs, and when the host is empty."""
+        self.add_on('host1')
+        started, = self.run_rows()
+        again, = self.run_rows('RUNNING already')
+        self.assertEqual((started['id'], 'RUNNING'),
+                         (again['id'], again['state']))
+        self.run_ok('image', 'rollout', 'cancel')
+        self.on.clear()
+        for more in ((), ('--dry-run',), ('--wait',)):
+            self.assertEqual([], self.run_rows(
+                'No load balancer that a rollout could help has an amphora '
+                'with host host1: see "octavia-hmsync host list"', *more))
+        self.assertIsNone(rollout_repo.get_active(self.engine))
+
+    def run_rows(self, words='', *argv):
+        return self.run_noted(words, 'host', 'drain', 'host1', *argv)
 
 
 class TestHold(HostTestCase):
@@ -294,8 +319,8 @@ class TestCauses(HostTestCase):
                     datetime.timedelta(days=20))
         self.assertEqual([self.there], self.start_plan(
             '--certificate-ends-within', '21'))
-        self.assertFails('certificate that ends before', 'image', 'rollout',
-                         'start', '--certificate-ends-within', '19')
+        self.assertNothing('certificate that ends before',
+                           '--certificate-ends-within', '19')
         # Octavia's default.
         self.assertFails('have certificates for 30 days', 'image', 'rollout',
                          'start', '--certificate-ends-within', '30')
@@ -306,9 +331,8 @@ class TestCauses(HostTestCase):
         self.change(created_at=now - hour)
         self.assertEqual([self.there], self.start_plan(
             '--built-before', (now - hour / 2).isoformat()))
-        self.assertFails('what it was given before', 'image', 'rollout',
-                         'start', '--built-before',
-                         (now - 2 * hour).isoformat())
+        self.assertNothing('what it was given before', '--built-before',
+                           (now - 2 * hour).isoformat())
         self.assertFails('is not over', 'image', 'rollout', 'start',
                          '--built-before', (now + hour).isoformat())
 
@@ -319,8 +343,7 @@ class TestCauses(HostTestCase):
         self.change(compute_flavor='small')
         self.assertEqual([self.there], self.start_plan('--flavor', 'gold'))
         self.change(compute_flavor='large')
-        self.assertFails('No load balancer', 'image', 'rollout', 'start',
-                         '--flavor', 'gold')
+        self.assertNothing('No load balancer', '--flavor', 'gold')
         self.assertFails('There is no flavor silver', 'image', 'rollout',
                          'start', '--flavor', 'silver')
 
@@ -386,7 +409,7 @@ class TestCauses(HostTestCase):
             'image', 'rollout', 'start', '--from-zone', 'az1')[0])
         first = rollout_repo.get_active(self.engine)
         self.run_ok('image', 'rollout', 'cancel')
-        self.assertFails(
+        self.assertNothing(
             'No load balancer has an amphora of an image that rollout',
-            'image', 'rollout', 'undo', first.id)
+            first.id, verb='undo')
         self.assertEqual(1, len(self.rows(models.ImageRollout)))

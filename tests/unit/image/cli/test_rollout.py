@@ -240,9 +240,17 @@ class TestStart(RolloutTestCase):
             self.assertFails(f'There is a rollout that has not ended, '
                              f'{active.id}, which is RUNNING:', 'image',
                              'rollout', 'start', *more)
+            code, _out, err = self.run_command(
+                'image', 'rollout', 'start', '--parallel', '3', '--windows',
+                'Sat 01:00-05:00', *more)
+            self.assertEqual((0, f'Rollout {active.id} is RUNNING '
+                                 f'already.\n'), (code, err))
 
     def test_nobody_is_outdated(self):
         self.add('new')
+        code, _out, err = self.run_command('image', 'rollout', 'start')
+        self.assertEqual(0, code)
+        self.assertIn('No load balancer is outdated', err)
         self.add('old', provisioning_status='ERROR')
         self.assertFails('No load balancer is outdated', 'image', 'rollout',
                          'start')
@@ -629,8 +637,9 @@ class TestUndo(RolloutTestCase):
 
     def test_nothing_to_undo(self):
         self.end()
-        self.assertFails('there is nothing to take back', 'image', 'rollout',
-                         'undo')
+        code, _out, err = self.run_command('image', 'rollout', 'undo')
+        self.assertEqual(0, code)
+        self.assertIn('there is nothing to take back', err)
         self.assertFails('There is no rollout x:', 'image', 'rollout', 'undo',
                          'x')
 

@@ -98,7 +98,7 @@ class TestZones(test_host.HostTestCase):
         rollout = self.active()
         rows, err = self.drain(hours=5)
         self.assertEqual(rollout.id, rows[0]['id'])
-        self.assertIn('goes on', err)
+        self.assertIn('RUNNING already', err)
         self.assertLess(first, self.run_json('zone', 'list', '--long')[0][
             'drained_until'])
         self.assertEqual(1, len(self.rows(models.ImageRollout)))
@@ -247,5 +247,5 @@ class TestZones(test_host.HostTestCase):
         # There is one zone then.
         self.drain()
         self.run_ok('image', 'rollout', 'cancel')
-        self.assertFails('with a compute zone with more members than others',
-                         'image', 'rollout', 'start', '--balance')
+        self.assertNothing('with a compute zone with more members than others',
+                           '--balance')
