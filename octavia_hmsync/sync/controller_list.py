@@ -27,7 +27,8 @@ class PinnedAddresses:
 
     def __init__(self, conf):
         self._configured: typing.Sequence[str] = conf[GROUP][OPTION] or []
-        self._reported: set[str] = set()
+        # As they stand there.
+        self.unreadable: set[str] = set()
         conf.register_mutate_hook(self._on_mutate)
 
     def get(self):
@@ -41,8 +42,8 @@ class PinnedAddresses:
             try:
                 pinned.append(addr.format_address(*addr.parse_address(entry)))
             except exceptions.InvalidAddress as e:
-                if entry not in self._reported:
-                    self._reported.add(entry)
+                if entry not in self.unreadable:
+                    self.unreadable.add(entry)
                     LOG.error('[%s] %s: %s This entry is ignored; correct or '
                               'remove it.', GROUP, OPTION, e)
         return addr.canonical(pinned)

@@ -209,7 +209,13 @@ def check_switched_on(conf, _engine):
 
 def check_pinned(conf, engine):
     """Whether addresses are pinned as long as needed, and no longer."""
-    pinned = controller_list.PinnedAddresses(conf).get()
+    listed = controller_list.PinnedAddresses(conf)
+    pinned = listed.get()
+    if listed.unreadable:
+        return finding.warning(
+            f'[health_manager] controller_ip_port_list has '
+            f'{", ".join(sorted(listed.unreadable))}, which is no address '
+            f'for heartbeats and is ignored: write IPV4:PORT or [IPV6]:PORT.')
     newest = generation_repo.get_newest(engine)
     if newest is not None:
         return finding.warning(

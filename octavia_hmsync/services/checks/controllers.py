@@ -12,6 +12,7 @@ from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.cli import finding
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.preflight import files
 from octavia_hmsync.services.checks import config
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import clocks
@@ -206,6 +207,14 @@ def check_files(conf):
             f'that: renew it.' for option, (_first, last) in validity.items()
             if last < timeutils.utcnow() + _ENDS_SOON]
     return finding.warning(' '.join(ends)) if ends else None
+
+
+def check_new_amphorae(conf, _engine):
+    """Whether the files of this host make amphorae that can be used."""
+    found = [each for _name, each in files.check_all(conf, is_builder=False)
+             if each != finding.success()]
+    return max(found, key=lambda each: each.severity or 0,
+               default=finding.success())
 
 
 def check_agents(conf, engine):

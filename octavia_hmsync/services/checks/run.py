@@ -137,6 +137,7 @@ CHECKS = (
     ('Heartbeat key', controllers.check_key, (*_ROWS, SWITCHED_ON)),
     ('Amphora certificates', controllers.check_certificates, _ROWS),
     ('Amphora agents', controllers.check_agents, _ROWS),
+    ('Files of new amphorae', controllers.check_new_amphorae, (OPTIONS,)),
     ('Amphora images', controllers.check_images, _ROWS),
     ('Replacements', check_replacements, ()),
     ('Clusters', clusters.check_clusters, (OPTIONS, *_ROWS)),

@@ -5,18 +5,22 @@
 Each function returns a list of lines, one for each fault.
 """
 
+import difflib
 from importlib import metadata
 import ipaddress
 import socket
 
 from oslo_config import cfg
+import oslo_messaging
 
 from octavia_hmsync import addresses as addr
+from octavia_hmsync.cluster.api import readiness
 from octavia_hmsync import compat
 from octavia_hmsync.conf import network as network_conf
 from octavia_hmsync.conf import opts as groups
 from octavia_hmsync import exceptions
 from octavia_hmsync.network.db import network as network_repo
+from octavia_hmsync.network import network
 from octavia_hmsync.notifications import broker
 from octavia_hmsync.sync.db import zone as zone_repo
 
@@ -45,14 +49,19 @@ def find_unreadable(conf):
 def find_useless(conf):
     """Find values of options that have no effect, or not the wanted one."""
     return [*_find_metrics(conf), *_find_amphora_driver(conf),
-            *_find_notifications(conf),
+            *_find_notifications(conf), *_find_transport(conf),
+            *_find_unused(conf), *_find_misspelt_provider(conf),
+            *_find_default_provider(conf), *_find_groups(conf),
             *_find_subnet(conf)]
 
 
 def find_statistics(conf):
     """Find what drivers of statistics are missing."""
-    if _OF_TENANTS in conf.controller_worker.statistics_drivers:
-        return []
+    drivers = conf.controller_worker.statistics_drivers
+    if _OF_TENANTS in drivers:
+        return _find_missing('[controller_worker] statistics_drivers', drivers,
+                             'octavia.statistics.drivers', 'it is told '
+                             'nothing')
     return [f'[controller_worker] statistics_drivers has no {_OF_TENANTS}, '
             f'Octavia\'s default: the API shows tenants no statistics any '
             f'more. Add it.']
@@ -79,7 +88,13 @@ def find_network(conf, engine):
     group = conf[network_conf.GROUP]
     ids = network_repo.get_ids(engine, group.network_name)
     if ids is None:
-        return []
+        if not group.supply_options or (
+                conf.controller_worker.amp_boot_network_list):
+            return []
+        return [f'[hmsync_network] supply_options = True supplies nothing: no '
+                f'network {group.network_name} was made, and new amphorae '
+                f'have none. Run "octavia-hmsync network ensure", or correct '
+                f'network_name.']
     found = []
     for option, made in (('amp_boot_network_list', ids.network_id),
                          ('amp_secgroup_list',
@@ -172,13 +187,60 @@ def _find_missing(option, names, namespace, effect):
             for name in names if name not in known]
 
 
-def _find_subnet(conf):
-    text = conf[network_conf.GROUP].management_subnet_cidr
+def _find_transport(conf):
     try:
-        if text:
-            ipaddress.ip_network(text)
-    except ValueError as e:
-        return [f'[{network_conf.GROUP}] management_subnet_cidr = {text} is '
-                f'no network ({e}): "network ensure" cannot make it. Correct '
-                f'it.']
+        name = oslo_messaging.TransportURL.parse(conf).transport
+    except (oslo_messaging.InvalidTransportURL, ValueError):
+        # Its text holds the password.
+        return ['[DEFAULT] transport_url cannot be read: correct it.']
+    return _find_missing('[DEFAULT] transport_url', [name.split('+')[0]],
+                         'oslo.messaging.drivers', 'octavia-worker does not '
+                         'start')
+
+
+def _find_unused(conf):
+    """Find an address that an operator gave, and that is not announced."""
+    driver = conf.hmsync.address_driver
+    if driver == 'static' or not conf.hmsync.static_address:
+        return []
+    return [f'[hmsync] static_address has no effect with address_driver = '
+            f'{driver}: set address_driver = static, or remove it.']
+
+
+def _find_misspelt_provider(conf):
+    enabled = set(conf.api_settings.enabled_provider_drivers)
+    # Others may be installed where octavia-api runs.
+    unknown = enabled - {point.name for point in metadata.entry_points(
+        group='octavia.api.drivers')}
+    return [f'[api_settings] enabled_provider_drivers has {name}, which is '
+            f'not installed here: write {readiness.PROVIDER}.'
+            for name in difflib.get_close_matches(readiness.PROVIDER, unknown)]
+
+
+def _find_default_provider(conf):
+    api = conf.api_settings
+    if api.default_provider_driver in api.enabled_provider_drivers:
+        return []
+    return [f'[api_settings] default_provider_driver = '
+            f'{api.default_provider_driver} is not in '
+            f'enabled_provider_drivers: the API refuses load balancers '
+            f'without a provider. Add it there.']
+
+
+def _find_groups(conf):
+    group = conf[network_conf.GROUP]
+    if group.amphora_security_group != group.health_manager_security_group:
+        return []
+    return [f'[{network_conf.GROUP}] amphora_security_group and '
+            f'health_manager_security_group are both '
+            f'{group.amphora_security_group}: "network ensure" makes two '
+            f'groups with other rules. Give each its own name.']
+
+
+def _find_subnet(conf):
+    try:
+        if conf[network_conf.GROUP].management_subnet_cidr:
+            network.read_cidr(conf)
+    except exceptions.InvalidConfiguration as e:
+        return [f'{e} "network ensure" cannot make it. Correct it.']
     return []

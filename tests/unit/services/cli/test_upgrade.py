@@ -90,9 +90,16 @@ class CheckTestCase(base.CommandTestCase):
 
     def write(self, **groups):
         """Write an octavia.conf that is good but for these groups."""
+        servers = self.made.server_authority
         good = {**GOOD, 'haproxy_amphora': {
             'client_cert': self.made.client_path,
-            'server_ca': self.made.server_authority.certificate_path}}
+            'server_ca': servers.certificate_path}}
+        good['certificates'] = {
+            'ca_certificate': servers.certificate_path,
+            'ca_private_key': servers.key_path}
+        good['controller_worker'] = {
+            **GOOD['controller_worker'],
+            'client_ca': self.made.client_authority.certificate_path}
         self.conf_path = self.write_conf(**{
             group: {**good.get(group, {}), **groups.get(group, {})}
             for group in {*good, *groups}})
@@ -141,7 +148,7 @@ class TestCheck(CheckTestCase):
         self.adopt()
         text = self.check(0, 'Check: Octavia', 'Check: Tables',
                           'Check: Amphora images')
-        self.assertEqual(18, text.count('Result: Success'))
+        self.assertEqual(19, text.count('Result: Success'))
         code, results = self.results()
         self.assertEqual((0, {('Success', None)}),
                          (code, set(results.values())))
@@ -294,6 +301,13 @@ class TestCheck(CheckTestCase):
         self.check(1, 'lists 192.0.2.7:5555. These stay in every list',
                    health_manager=pinned)
         self.check(0)
+
+    def test_pinned_by_name(self):
+        self.check(1, 'Result: Warning Details: [health_manager] '
+                   'controller_ip_port_list has controller1:5555, which is no '
+                   'address', said='[health_manager] controller_ip_port_list:',
+                   health_manager={'controller_ip_port_list':
+                                   '192.0.2.1:5555, controller1:5555'})
 
     def test_nothing_pinned_before_the_first_list(self):
         self.check(0, 'no amphora has a list to lose')

@@ -94,6 +94,43 @@ class TestAgents(test_upgrade.CheckTestCase):
                 'amphora_driver': 'amphora_noop_driver'})[0])
 
 
+class TestNewAmphorae(test_upgrade.CheckTestCase):
+    """Files that are read when an amphora is built."""
+
+    def wrong(self, result='Failure', **groups):
+        found, details = self.found('Files of new amphorae', **groups)
+        self.assertEqual(result, found, details)
+        return details
+
+    def test_authority_of_agents(self):
+        other = self.made.client_authority
+        for words, options in (
+                ('server_ca does not have the certificate', {
+                    'ca_certificate': other.certificate_path,
+                    'ca_private_key': other.key_path}),
+                ('ca_private_key is not that of ca_certificate', {
+                    'ca_private_key': other.key_path}),
+                ('loaded with ca_private_key_passphrase', {
+                    'ca_private_key_passphrase': 'other'})):
+            self.assertIn(words, self.wrong(certificates=options))
+        self.assertIn('before that of an agent', self.wrong(
+            'Warning', certificates={'cert_validity_time': 46 * 86400}))
+
+    def test_authority_of_controllers(self):
+        self.assertIn('client_ca does not vouch', self.wrong(
+            controller_worker={
+                'client_ca': self.made.server_authority.certificate_path}))
+
+    def test_templates(self):
+        self.assertIn('admin_log_targets 192.0.2.9 has no port', self.wrong(
+            amphora_agent={'admin_log_targets': '192.0.2.9'}))
+
+    def test_files_of_other_hosts(self):
+        """A health manager needs none of them."""
+        self.assertIn('run the command where Octavia builds', self.wrong(
+            'Not checked', controller_worker={'client_ca': '/nosuch'}))
+
+
 class TestOctavia(test_upgrade.CheckTestCase):
 
     def test_host_that_is_an_address(self):
@@ -137,6 +174,9 @@ class TestOctavia(test_upgrade.CheckTestCase):
         made = {'amp_boot_network_list': 'other,net1',
                 'amp_secgroup_list': 'sg1'}
         self.assertEqual('Success', self.network(True, **old)[0])
+        self.assertWarns('no network lb-mgmt-net was made',
+                         self.network(True))
+        self.assertEqual('Success', self.network(False)[0])
         network_repo.claim(self.engine, 'lb-mgmt-net', 'me', 60)
         self.assertTrue(network_repo.record(
             self.engine, 'lb-mgmt-net', 'me', network_repo.Ids(
