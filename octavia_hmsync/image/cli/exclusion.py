@@ -69,9 +69,12 @@ class AddExclusion(_ExclusionCommand):
         if parsed_args.dry_run:
             self.say(f'Rollouts would leave {label} alone: {now}.')
             return
+        was_so = any((e.kind, e.value) == (kind, value)
+                     for e in exclusion_repo.get_all(engine))
         exclusion_repo.add(engine, str(uuid.uuid4()), kind, value,
                            parsed_args.reason, parsed_args.seconds, name)
-        self.say(f'Rollouts leave {label} alone from now on: {now}.')
+        self.say(f'Rollouts leave {label} alone '
+                 f'{"already" if was_so else "from now on"}: {now}.')
 
 
 def _find(conf, engine, kind, value):

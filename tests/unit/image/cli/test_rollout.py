@@ -57,6 +57,8 @@ class TestExclusions(test_image.ImageTestCase):
              ('fragile', 'TAG', None, 0), ('az1', 'ZONE', None, 0)],
             [tuple(row.values())[:4] for row in self.list()])
         self.assertEqual({'because'}, {row['reason'] for row in self.list()})
+        self.assertIn('alone already: 1', self.add('flavor', 'gold',
+                                                   '--reason', 'because'))
         # Keystone is not asked for what a load balancer has.
         self.assertEqual(['shop'], self.neutron.identity.asked)
         for kind, value in (('flavor', 'gold'), ('project', 'a1'),
