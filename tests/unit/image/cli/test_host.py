@@ -202,8 +202,9 @@ class TestHosts(HostTestCase):
     def test_again(self):
         """While the first one runs, and when the host is empty."""
         self.add_on('host1')
-        started, = self.run_rows()
-        again, = self.run_rows('RUNNING already')
+        more = '--project', 'demo'
+        started, = self.run_rows('', *more)
+        again, = self.run_rows('RUNNING already', *more)
         self.assertEqual((started['id'], 'RUNNING'),
                          (again['id'], again['state']))
         self.run_ok('image', 'rollout', 'cancel')
