@@ -8,6 +8,7 @@ import datetime
 import time
 
 from octavia_hmsync.cli import finding
+from octavia_hmsync import cloud
 from octavia_hmsync.cluster.api import readiness
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
@@ -131,15 +132,18 @@ def check_distributors(conf, engine):
     if problem:
         return finding.failure(problem)
     wanted = _get_wanted(conf, engine)
+    unknown = _find_unknown(conf)
     if not wanted and not known:
         # The check "Clusters" tells whether any is needed.
-        return finding.success()
+        return (finding.warning(' '.join(unknown)) if unknown
+                else finding.success())
     problems, ends = _ask(conf, wanted)
     if wanted and len(problems) == len(wanted):
         return finding.failure(
             f'No distributor can be used: {" ".join(problems)}')
     problems += ends
     problems += _find_floating_ips(conf)
+    problems += unknown
     if known:
         problems.append(
             f'{", ".join(row.name for row in known)} left [hmsync_cluster] '
@@ -168,6 +172,33 @@ def _find_missing_options(conf):
     except exceptions.InvalidConfiguration as e:
         return str(e)
     return None
+
+
+def _find_unknown(conf):
+    """Tell what distributors are booted with and the cloud does not have."""
+    if not _get_limit(conf):
+        return []
+    from octavia_hmsync.cluster.instances import cloud as instance_cloud
+    from octavia_hmsync.image import target
+
+    options = instance_cloud.read_options(conf)
+    try:
+        with cloud.reported(conf, 'find what distributors are booted with'):
+            network = cloud.connect(conf).network
+            wrong = [(name, value) for name, values, find in (
+                ('distributor_network_id', [options.network_id],
+                 network.find_network),
+                ('distributor_secgroup_list', options.security_groups,
+                 network.find_security_group)) for value in values
+                # A name is found, too.
+                if getattr(find(value), 'id', None) != value]
+        image = target.Targets(conf).get(options.image_tag)
+    except exceptions.HMSyncException as e:
+        return [str(e)]
+    found = [f'[{cluster_conf.GROUP}] {name} has {value}, which is the id of '
+             f'nothing in Neutron: no distributor can be booted. Correct it.'
+             for name, value in wrong]
+    return [*found, image.problem] if image.problem else found
 
 
 def _get_wanted(conf, engine):

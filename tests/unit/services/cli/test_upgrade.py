@@ -21,6 +21,7 @@ from octavia_hmsync.cluster.distribution.ovs import distributors
 from octavia_hmsync.cluster.distribution.ovs import floating_ips
 from octavia_hmsync.db import models
 from octavia_hmsync import exceptions
+from octavia_hmsync.image import target
 from octavia_hmsync.services.checks import clusters
 from octavia_hmsync.services.checks import controllers
 from octavia_hmsync.sync.db import amphora as amphora_repo
@@ -438,6 +439,7 @@ CLUSTERS = {
                      'amphora: a, amphora_cluster: b'},
     'controller_worker': {**GOOD['controller_worker'],
                           'amphora_driver': 'hmsync',
+                          'image_driver': 'image_noop_driver',
                           'distributor_driver': 'hmsync_ovs'},
     'certificates': {'server_certs_key_passphrase': 'x' * 32},
     'hmsync_cluster': {'distributors': 'one=https://127.0.0.1:1, '
@@ -464,8 +466,15 @@ class TestClusters(CheckTestCase):
         if self.refusal:
             raise self.refusal
         return types.SimpleNamespace(network=types.SimpleNamespace(
+            find_network=self.find, find_security_group=self.find,
             agents=lambda: [types.SimpleNamespace(agent_type=kind)
                             for kind in sorted(self.agents)]))
+
+    def find(self, name):
+        """Find by name or id, as openstacksdk does."""
+        return {name: types.SimpleNamespace(id=name),
+                'by-name': types.SimpleNamespace(id='1'),
+                'gone': None}[name]
 
     def make_client(self, conf, url):
         self.asked.append(url)
@@ -608,6 +617,17 @@ class TestClusters(CheckTestCase):
                          self.clusters(hmsync_cluster=wanted))
         self.assertEqual(('Success', None),
                          self.distributors(hmsync_cluster=wanted))
+        for name, value in (('distributor_network_id', 'by-name'),
+                            ('distributor_secgroup_list', 'group, gone')):
+            self.assertWarns(
+                f'{name} has {value.split()[-1]}, which is the id of nothing',
+                self.distributors(hmsync_cluster={**wanted, name: value}))
+        self.patch(target.Targets, '_find', lambda _self, tag: target.Target(
+            None, f'No image has the tag {tag}.'))
+        self.assertWarns('No image has the tag hmsync-distributor.',
+                         self.distributors(hmsync_cluster=wanted))
+        self.patch(target.Targets, '_find',
+                   lambda _self, _tag: target.Target('image'))
         instance_id = '00000000-0000-4000-8000-000000000001'
         booted_repo.reserve(self.engine, instance_id, [], 'owner', 60)
         booted_repo.record(self.engine, instance_id, 'owner', 60,
