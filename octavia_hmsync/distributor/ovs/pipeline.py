@@ -306,14 +306,16 @@ class _Compiler:
 
     def _follow_young(self, mac: str) -> None:
         is_young = [f'{PIN}={YOUNG}', _is(OUT, mac)]
-        if self._doubles and not self._unproven and (
+        if self._doubles and not (
+                self._unproven or self._pins.is_scarce) and (
                 mac in self._transition.macs.difference(
                     self._transition.current.macs
                     if self._transition.is_full else ())):
             # A first packet with the same port goes to another member. What
             # is to be learned of it comes late where the cache knows its way,
             # and is wrong if that was the one of before the change. A member
-            # that is to get its own alone would get all of it.
+            # that is to get its own alone would get all of it; a pin that is
+            # scarce has to be followed by another one.
             bit = self._bit(mac)
             self._add(PINNED, 20, is_young, *self._share(),
                       f'set_field:{bit:#x}/{bit:#x}->{WHO}', _resubmit(PICK))

@@ -532,6 +532,17 @@ class TestConnections(base.BaseTestCase):
                 world.change(3, what)
                 world.open_some(0)
 
+    def test_port_comes_again_where_pins_are_scarce(self):
+        """What is pinned for a minute alone is pinned anew."""
+        world = World(doc.FLOW, 0, PROVES['all'])
+        world.is_busy = True
+        for one in world.distributors:
+            one.make_room(pipeline.Room.SCARCE)
+        for _ in range(2):
+            world.change(0, 'affinity')
+            world.let_pass(100)
+        world.send_all()
+
     def test_one_that_heard_of_a_change_late(self):
         """It pins what begins for no longer than the active one."""
         world = World(doc.FLOW, 0)
