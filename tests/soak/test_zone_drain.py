@@ -79,8 +79,8 @@ class TestZoneDrain(functional.ClusterTestCase):
         self.assertEqual({'az2': 6}, self.count())
         # What is replaced meanwhile does not come back there.
         self.cloud.replace(lb, min(self.cloud.get_serving(lb)))
-        self.wait_until_whole(lb, 2)
-        self.assertEqual({'az2': 6}, self.count())
+        self.cloud.wait_for(lambda: self.count() == {'az2': 6},
+                            lambda: f'six in az2: {self.count()}')
         self.hmsync('zone', 'release', 'az1')
         self.wait_until_there('BALANCE', az1=1, az2=5)
         report = probe.stop()
