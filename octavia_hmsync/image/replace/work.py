@@ -37,8 +37,7 @@ LOG = logging.getLogger(__name__)
 # unlock the load balancer sooner; but where the database hangs for
 # longer two housekeepers might work on it.
 CLAIM_EXPIRY = 120
-# Seconds for each request: an agent that starts haproxy with many listeners
-# takes some.
+# Seconds for each question.
 AGENT_TIMEOUT = 30
 # Seconds between two looks at something that takes its time.
 INTERVAL = 0.2
@@ -60,11 +59,13 @@ class Listeners:
 
     :param secret_timeout: seconds for the certificate manager, which has no
                            time-out of its own.
+    :param agent_timeout: seconds for all that an agent is told at once.
     :raises SecretsUnavailable: if something cannot be fetched in time.
     """
 
-    def __init__(self, client, load_balancer, secret_timeout):
+    def __init__(self, client, load_balancer, secret_timeout, agent_timeout):
         self._client = client
+        self._agent_timeout = agent_timeout
         self._planner = compat_driver.Planner()
         self._fetch(load_balancer, secret_timeout)
 
@@ -106,7 +107,7 @@ class Listeners:
             lambda facts: listener_plan.plan(self._planner, load_balancer,
                                              amphora, facts))
         for reason in telling.tell(self._client, [target],
-                                   AGENT_TIMEOUT).values():
+                                   self._agent_timeout).values():
             raise exceptions.AgentRefused(
                 f'The listeners of load balancer {load_balancer.id} are not '
                 f'taken: {reason.rstrip(".")}.')
@@ -283,5 +284,7 @@ class Work:
 
     def get_listeners(self, load_balancer):
         """Fetch all that the listeners need, or raise SecretsUnavailable."""
-        return Listeners(self._client, load_balancer,
-                         self.options.image_timeout)
+        # Octavia gives a single request as long.
+        return Listeners(
+            self._client, load_balancer, self.options.image_timeout,
+            self.conf.haproxy_amphora.rest_request_read_timeout)

@@ -60,6 +60,20 @@ class TestWork(base.TestCase):
                               error)
         self.assertEqual('port', work.ask_network('amphora', str, 'port'))
 
+    def test_time_to_take_listeners(self):
+        """As much as Octavia's driver gives one of these requests."""
+        for target, name in ((work_.agent_client, 'RestAgentClient'),
+                             (compat_amphora, 'load_network_driver'),
+                             (compat_amphora, 'load_compute_driver')):
+            self.useFixture(fixtures.MockPatchObject(target, name))
+        listeners = self.useFixture(fixtures.MockPatchObject(
+            work_, 'Listeners')).mock
+        conf = mock.MagicMock()
+        work_.Work(conf, mock.sentinel.engine, mock.Mock(),
+                   mock.Mock()).get_listeners(mock.sentinel.lb)
+        self.assertIs(conf.haproxy_amphora.rest_request_read_timeout,
+                      listeners.call_args.args[-1])
+
 
 NAMES = ('old', 'other', 'new')
 REF = 'https://barbican/v1/containers/1'
@@ -69,6 +83,7 @@ class ListenersTestCase(test_agent_client.AgentClientTestCase):
     """A load balancer whose amphorae are simulated agents."""
 
     secret_timeout = 30
+    agent_timeout = 10
 
     def setUp(self):
         super().setUp()
@@ -85,7 +100,6 @@ class ListenersTestCase(test_agent_client.AgentClientTestCase):
         self.get_cert = self.useFixture(fixtures.MockPatchObject(
             noop.NoopCertManager, 'get_cert', autospec=True,
             side_effect=noop.NoopCertManager.get_cert)).mock
-        self.useFixture(fixtures.MockPatchObject(work_, 'AGENT_TIMEOUT', 10))
         self.client = agent_client.RestAgentClient(self.make_client_conf())
         self.lb = clusters.make_load_balancer()
         self.lb.topology = 'ACTIVE_STANDBY'
@@ -101,7 +115,8 @@ class ListenersTestCase(test_agent_client.AgentClientTestCase):
             amphora.role = 'MASTER'
 
     def get(self):
-        return work_.Listeners(self.client, self.lb, self.secret_timeout)
+        return work_.Listeners(self.client, self.lb, self.secret_timeout,
+                               self.agent_timeout)
 
     def changes(self):
         """Return who was asked for something else than to tell."""
