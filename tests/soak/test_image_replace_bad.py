@@ -8,6 +8,7 @@ See also tests/functional/test_image_replace.py.
 import contextlib
 
 from tests.cloud.compute import bad_images
+from tests.cloud import octavia_conf
 from tests.functional import replacements
 
 # Each image, and what the reason names.
@@ -72,6 +73,17 @@ class TestSingle(BadImageTestCase):
 
     def test_each(self):
         self.check(*REASONS)
+
+
+class TestRestarts(BadImageTestCase):
+    """As long as clouds have it, since only agents tell without monitors.
+
+    An agent says whether haproxy runs when it is asked, and so misses some of
+    its restarts.
+    """
+
+    options = octavia_conf.merge(BadImageTestCase.options, {
+        'health_manager': {'heartbeat_interval': 10, 'heartbeat_timeout': 60}})
 
     def test_haproxy_that_does_not_stay(self):
         self.check('haproxy_does_not_stay')
