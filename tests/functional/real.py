@@ -24,6 +24,8 @@ SLOW = {
         'rest_request_conn_timeout': 30, 'rest_request_read_timeout': 300},
     'health_manager': {'heartbeat_interval': 3, 'heartbeat_timeout': 900},
     'hmsync': {'upload_timeout': 120, 'claim_expiry': 600},
+    'hmsync_image': {'proof_timeout': 900},
+    'hmsync_cluster': {'update_timeout': 600},
 }
 BOOT = 900
 
@@ -36,12 +38,12 @@ class RealTestCase(base.BaseTestCase):
 
     def make_cloud(self, kind=octavia.Octavia, options=None, **kwargs):
         try:
-            files = amphora_image.make()
+            self.image = machine.Image(files=amphora_image.make())
         except amphora_image.NoImage as e:
             self.skipTest(str(e))
         self.cloud = self.useFixture(kind(
             options=octavia_conf.merge(SLOW, options), workers=1,
-            image=machine.Image(files=files), **kwargs))
+            image=self.image, **kwargs))
         # The last of a machine that did not come up is gone with the cloud.
         self.addOnException(self._keep_consoles)
         self.cloud.wait_until_ready()
@@ -56,10 +58,10 @@ class RealTestCase(base.BaseTestCase):
             self.addDetail(f'console of {each.name}',
                            content.text_content(each.console()))
 
-    def add_load_balancer(self, name, topology='SINGLE'):
+    def add_load_balancer(self, name, topology='SINGLE', **kwargs):
         """Make one; returns it once it is ACTIVE, minutes later."""
         made = self.cloud.add_load_balancer(
-            name, topology, self.members, wait=False)
+            name, topology, self.members, wait=False, **kwargs)
         return self.cloud.wait_until_active(made.id, BOOT)
 
     def get_machines(self, load_balancer):

@@ -2,8 +2,10 @@
 
 """Amphorae as operators have them: Octavia's image, in virtual machines."""
 
-from tests.functional import real
+import sqlalchemy as sa
 
+from tests.cloud.world import parts
+from tests.functional import real
 
 _CERTIFICATES = '/var/lib/octavia/certs'
 
@@ -68,3 +70,38 @@ class TestSingle(real.RealTestCase):
         # Nobody took it for dead, or uploaded anything.
         self.assertEqual([amphora_id], list(self.get_machines(load_balancer)))
         self.assertEqual('ADOPTED', self.get_adoptions()[amphora_id])
+
+
+class TestSingleReplaced(real.RealTestCase):
+
+    def test_datagrams(self):
+        """Clients of HTTP and UDP do not notice."""
+        cloud = self.make_cloud()
+        members = parts.make_members(*self.members)
+        load_balancer = self.add_load_balancer('single', listeners=[
+            parts.make_listener(parts.make_pool(members, healthmonitor=None)),
+            parts.make_listener(parts.make_pool(
+                members, protocol='UDP', healthmonitor=None), 'UDP', 81)])
+        self.assert_answers(load_balancer)
+        self.wait_until_online(load_balancer)
+        old = set(self.get_machines(load_balancer))
+        second = cloud.add_image('second', like=self.image)
+        probes = [self.client.start_probe(
+            load_balancer.vip_address, port, 10, 10, scheme)
+            for port, scheme in ((80, 'http'), (81, 'udp'))]
+        cloud.command('octavia-hmsync', 'image', 'replace', load_balancer.id,
+                      '--wait')
+        reports = [probe.stop() for probe in probes]
+        new = self.get_machines(load_balancer)
+        self.assertEqual(1, len(new))
+        self.assertFalse(old & set(new))
+        with cloud.engine.connect() as connection:
+            self.assertEqual([second.id], list(connection.execute(sa.text(
+                "SELECT image_id FROM amphora WHERE status = 'ALLOCATED'"))
+                .scalars()))
+        self.assert_answers(load_balancer)
+        # What is under way when the VIP moves is cut.
+        for report in reports:
+            self.assertTrue(report.requests)
+            self.assertLessEqual(report.failed, 2, report)
+            self.assertLess(report.dark, 1, report)
