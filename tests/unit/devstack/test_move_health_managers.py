@@ -66,7 +66,7 @@ class TestCheck(base.BaseTestCase):
         """
         done = subprocess.run(
             [SCRIPT, *argv], text=True, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, timeout=60,
+            stderr=subprocess.STDOUT,
             env={'PATH': f'{self.directory}:{os.environ["PATH"]}',
                  'HMSYNC_CHECK_DIR': str(self.directory / 'noted'),
                  'HMSYNC_CHECK_TIMEOUT': str(timeout),

@@ -23,8 +23,7 @@ class TestRules(base.BaseTestCase):
     def promtool(self, *arguments):
         done = subprocess.run(
             [unit_base.need_program('promtool'), *arguments],
-            capture_output=True, text=True, timeout=60,
-            cwd=metrics.RULES.parent)
+            capture_output=True, text=True, cwd=metrics.RULES.parent)
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         return done.stdout
 

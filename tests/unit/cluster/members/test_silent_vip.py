@@ -130,7 +130,7 @@ class TestRender(base.TestCase):
         nft.chmod(0o755)
         self.assertIn('/usr/sbin/nft', script)
         subprocess.run([base.need_program('sh'), '-c', script.replace(
-            '/usr/sbin/nft', str(nft))], timeout=60)
+            '/usr/sbin/nft', str(nft))])
         return pathlib.Path(directory, 'rules').read_text()
 
     def test_example(self):
