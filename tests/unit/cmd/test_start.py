@@ -65,6 +65,12 @@ class TestStart(base.CommandTestCase):
                 name for name in imported if name.split('.')[0] == 'octavia'
             } - _OCTAVIA, argv)
 
+    def test_octavia(self):
+        imported = self.get_imported('image', 'list')
+        self.assertIn('octavia.common.config', imported)
+        self.assertEqual(set(), {
+            name for name in imported if name.split('.')[0] == 'dns'})
+
     def test_only_its_own_module(self):
         imported = self.get_imported('cluster', 'list')
         self.assertEqual(
