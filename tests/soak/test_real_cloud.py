@@ -2,12 +2,17 @@
 
 """Amphorae as operators have them: Octavia's image, in virtual machines."""
 
+import time
+
 import sqlalchemy as sa
 
+from tests.cloud import clusters
 from tests.cloud.world import parts
 from tests.functional import real
 
 _CERTIFICATES = '/var/lib/octavia/certs'
+# Seconds: than a held connection waits for an answer.
+_LONGER = 70
 
 
 class TestSingle(real.RealTestCase):
@@ -105,3 +110,62 @@ class TestSingleReplaced(real.RealTestCase):
             self.assertTrue(report.requests)
             self.assertLessEqual(report.failed, 2, report)
             self.assertLess(report.dark, 1, report)
+
+
+class TestCluster(real.RealTestCase):
+
+    def assert_silent(self, member):
+        """Check that a member has the VIP, and what has it say nothing."""
+        rules = member.run_inside('nft', 'list', 'ruleset').stdout
+        self.assertIn('hook egress', rules)
+        self.assertIn('tcp sequence set 0', rules)
+        self.assertEqual(['1', '2'], [member.run_inside(
+            'sysctl', '-n', f'net.ipv4.conf.all.{name}').stdout.strip()
+            for name in ('arp_ignore', 'arp_announce')])
+        self.assertIn(f'inet {self.made.vip_address}/32', member.run_inside(
+            'ip', 'address', 'show', 'lo').stdout)
+
+    def choose(self):
+        """Return the member with most connections, and their ports."""
+        sessions = self.cloud.get_sessions(self.made)
+        chosen = max(sessions, key=lambda each: len(sessions[each]))
+        return chosen, sessions[chosen]
+
+    def gets_clients(self, amphora_id):
+        held = self.client.hold(self.made.vip_address, 10)
+        try:
+            held.wait_until_open()
+            sessions = self.cloud.get_sessions(self.made)
+            return sessions.get(amphora_id, set()) & held.report().opened
+        finally:
+            held.stop()
+
+    def test_members(self):
+        """One reboots, and then the other one loses its power."""
+        cloud = self.make_cloud(clusters.ClusterOctavia)
+        self.made = cloud.add_cluster('cluster', self.members, wait=False)
+        cloud.wait_until_active(self.made.id, real.BOOT)
+        self.assert_answers(self.made)
+        there = self.get_machines(self.made)
+        self.assertEqual(2, len(there))
+        for member in there.values():
+            self.assert_silent(member)
+        held = self.client.hold(self.made.vip_address, 20, timeout=60)
+        held.wait_until_open(120)
+        probe = self.client.start_probe(self.made.vip_address, rate=10,
+                                        timeout=10)
+        reboots, lost = self.choose()
+        self.reboot(there[reboots])
+        cloud.wait_for(lambda: self.gets_clients(reboots),
+                       'clients after the reboot', real.BOOT)
+        self.assert_silent(there[reboots])
+        self.assertLessEqual(set(held.report().broken), lost)
+        dead, lost_now = self.choose()
+        there[dead].kill_tree()
+        cloud.wait_for(lambda: cloud.get_serving(self.made) == set(there) -
+                       {dead}, 'end of the dead one', real.BOOT)
+        time.sleep(_LONGER)
+        report = probe.stop()
+        self.assertTrue(report.requests)
+        self.assertLess(report.dark, 10, report)
+        self.assertLessEqual(set(held.stop().broken), lost | lost_now)
