@@ -77,13 +77,13 @@ class TestSingle(real.RealTestCase):
         self.assertEqual('ADOPTED', self.get_adoptions()[amphora_id])
 
 
-class TestSingleReplaced(real.RealTestCase):
+class ReplacementTestCase(real.RealTestCase):
 
-    def test_datagrams(self):
+    def check_replaced(self, topology):
         """Clients of HTTP and UDP do not notice."""
         cloud = self.make_cloud()
         members = parts.make_members(*self.members)
-        load_balancer = self.add_load_balancer('single', listeners=[
+        load_balancer = self.add_load_balancer('web', topology, listeners=[
             parts.make_listener(parts.make_pool(members, healthmonitor=None)),
             parts.make_listener(parts.make_pool(
                 members, protocol='UDP', healthmonitor=None), 'UDP', 81)])
@@ -98,10 +98,10 @@ class TestSingleReplaced(real.RealTestCase):
                       '--wait')
         reports = [probe.stop() for probe in probes]
         new = self.get_machines(load_balancer)
-        self.assertEqual(1, len(new))
+        self.assertEqual(len(old), len(new))
         self.assertFalse(old & set(new))
         with cloud.engine.connect() as connection:
-            self.assertEqual([second.id], list(connection.execute(sa.text(
+            self.assertEqual({second.id}, set(connection.execute(sa.text(
                 "SELECT image_id FROM amphora WHERE status = 'ALLOCATED'"))
                 .scalars()))
         self.assert_answers(load_balancer)
@@ -110,6 +110,18 @@ class TestSingleReplaced(real.RealTestCase):
             self.assertTrue(report.requests)
             self.assertLessEqual(report.failed, 2, report)
             self.assertLess(report.dark, 1, report)
+
+
+class TestSingleReplaced(ReplacementTestCase):
+
+    def test_single(self):
+        self.check_replaced('SINGLE')
+
+
+class TestPairReplaced(ReplacementTestCase):
+
+    def test_pair(self):
+        self.check_replaced('ACTIVE_STANDBY')
 
 
 class TestCluster(real.RealTestCase):
