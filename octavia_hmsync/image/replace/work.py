@@ -37,7 +37,7 @@ LOG = logging.getLogger(__name__)
 # unlock the load balancer sooner; but where the database hangs for
 # longer two housekeepers might work on it.
 CLAIM_EXPIRY = 120
-# Seconds for each question.
+# Seconds for each request but those for listeners, see Listeners.
 AGENT_TIMEOUT = 30
 # Seconds between two looks at something that takes its time.
 INTERVAL = 0.2
