@@ -56,7 +56,7 @@ class OpenVSwitch:
             interfaces.Interfaces(conf)
             if options.connect_by == ovs_conf.INTERFACE
             else bridges.Bridges(conf))
-        self._rooms = room.Rooms(self._ofctl, options)
+        self._rooms = room.Rooms(self._ofctl, options, clock)
         self.keeper = keeping.Keeper(self._ofctl, self._bridges, self._rooms,
                                      options)
         self._programmer = programming.Programmer(

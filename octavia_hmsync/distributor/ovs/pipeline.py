@@ -96,11 +96,15 @@ class Room(enum.Enum):
     change of a table. SCARCE, as in a flood of beginnings: it is for a minute,
     and the next packet makes another one. NONE: what begins goes by the base
     as long as who it leads to gets new connections, and needs no pin.
+    RETURNING: as ENOUGH, but the next packet makes another pin, since the
+    first one keeps the time of another connection with the same port if that
+    began while room was scarce.
     """
 
     ENOUGH = 0
-    SCARCE = 1
-    NONE = 2
+    RETURNING = 1
+    SCARCE = 2
+    NONE = 3
 
 
 def compile_vip(document: doc.Document,
@@ -149,8 +153,10 @@ class _Compiler:
         self._in_port = in_port
         self._pins = sharing.Pins(
             transitions.get_pin_timeout(document) + transitions.MARGIN,
-            room is not Room.ENOUGH)
+            room in (Room.SCARCE, Room.NONE))
         self._room = room
+        # Whether the pin of a beginning is followed by another one.
+        self._is_followed = room is not Room.ENOUGH
         self._meters = () if max_copied is None else tuple(
             openflow.Meter(kind, max_copied) for kind in (_ERROR, _FRAGMENT))
         self._mac = document.port.mac
@@ -307,20 +313,20 @@ class _Compiler:
     def _follow_young(self, mac: str) -> None:
         is_young = [f'{PIN}={YOUNG}', _is(OUT, mac)]
         if self._doubles and not (
-                self._unproven or self._pins.is_scarce) and (
+                self._unproven or self._is_followed) and (
                 mac in self._transition.macs.difference(
                     self._transition.current.macs
                     if self._transition.is_full else ())):
             # A first packet with the same port goes to another member. What
             # is to be learned of it comes late where the cache knows its way,
             # and is wrong if that was the one of before the change. A member
-            # that is to get its own alone would get all of it; a pin that is
-            # scarce has to be followed by another one.
+            # that is to get its own alone would get all of it; a pin that may
+            # be for a minute has to be followed by another one.
             bit = self._bit(mac)
             self._add(PINNED, 20, is_young, *self._share(),
                       f'set_field:{bit:#x}/{bit:#x}->{WHO}', _resubmit(PICK))
             return
-        if not self._pins.is_scarce:
+        if not self._is_followed:
             self._add(PINNED, 20, is_young, *self._share(),
                       _resubmit(OUTPUT))
             return

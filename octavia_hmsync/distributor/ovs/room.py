@@ -10,6 +10,8 @@ the bound, beginnings that need no pin get none, see pipeline.Room.
 """
 
 from collections import abc
+import math
+import time
 import typing
 
 from oslo_log import log as logging
@@ -28,6 +30,9 @@ _SCARCE, _NONE = 0.5, 0.95
 _LESS = 0.8
 # How many VIPs are counted at a time: each takes some 30 ms of a processor.
 _SHARE = 3
+# Seconds until pins of beginnings are gone that were made as room was scarce,
+# and until that is noticed.
+RETURN = sharing.YOUNG_TIMEOUT + 30
 
 
 class _Switch(typing.Protocol):
@@ -42,10 +47,13 @@ class Rooms:
     """How much room there is. One thread may measure, others may ask.
 
     :param options: max_pins and max_flows.
+    :param clock: returns seconds.
     """
 
-    def __init__(self, switch: _Switch, options: typing.Any) -> None:
+    def __init__(self, switch: _Switch, options: typing.Any,
+                 clock: abc.Callable[[], float] = time.monotonic) -> None:
         self._switch = switch
+        self._clock = clock
         self._max_pins = options.max_pins
         self._max_flows = options.max_flows
         # None if unknown.
@@ -53,12 +61,20 @@ class Rooms:
         self._whole = pipeline.Room.ENOUGH
         self._cache = pipeline.Room.ENOUGH
         self._of_vips: dict[str, pipeline.Room] = {}
+        # When somebody was told last that it is scarce.
+        self._scarce_at: dict[str, float] = {}
         self._next = 0
 
     def get(self, vip_id: str) -> pipeline.Room:
         """Return for how many pins of a VIP there is room."""
-        return max(self._whole, self._of_vips.get(vip_id, self._whole),
-                   key=lambda room: room.value)
+        found = max(self._whole, self._of_vips.get(vip_id, self._whole),
+                    key=lambda room: room.value)
+        now = self._clock()
+        if found is not pipeline.Room.ENOUGH:
+            self._scarce_at[vip_id] = now
+        elif now < self._scarce_at.get(vip_id, -math.inf) + RETURN:
+            return pipeline.Room.RETURNING
+        return found
 
     @property
     def cached(self) -> int | None:
@@ -79,6 +95,9 @@ class Rooms:
         :raises VswitchUnavailable: if a bridge does not answer.
         """
         self._measure_all()
+        for vip_id, scarce_at in list(self._scarce_at.items()):
+            if scarce_at + RETURN <= self._clock():
+                self._scarce_at.pop(vip_id, None)
         for vip_id in set(self._of_vips) - set(changing):
             del self._of_vips[vip_id]
         vips = sorted(changing)

@@ -40,6 +40,7 @@ class Distributor:
         self.partners = [mac for mac in MACS if mac != MACS[number]]
         self.switch = switch.Switch(now)
         self.room = pipeline.Room.ENOUGH
+        self.scarce_at = -math.inf
         self.transition = None
         self.pending = []
         self.cached = []
@@ -109,8 +110,13 @@ class Distributor:
             found.append({*self.switch.sent})
         return found
 
-    def make_room(self, room):
+    def make_room(self, room, now):
         """As measure_load(), of all distributors at once."""
+        if self.room in (pipeline.Room.SCARCE, pipeline.Room.NONE):
+            self.scarce_at = now
+        if (room is pipeline.Room.ENOUGH and
+                now < self.scarce_at + sharing.YOUNG_TIMEOUT):
+            room = pipeline.Room.RETURNING
         self.room = room
         self.install(self.document, self.transition)
 
@@ -461,7 +467,7 @@ class TestConnections(base.BaseTestCase):
             for each in world.distributors:
                 # It is looked at more often than room changes.
                 each.account()
-                each.make_room(one['room'])
+                each.make_room(one['room'], world.now)
             for slot, what in one['changes']:
                 world.change(slot, what)
             if one['send']:
@@ -511,6 +517,21 @@ class TestConnections(base.BaseTestCase):
         world.send_all()
         self.assertTrue(world.distributors[0].transition.is_over)
 
+    def test_port_that_comes_again_as_room_returns(self):
+        """Its pin of before was for a minute, and so is the new one."""
+        world = World(doc.FLOW, 0)
+        world.is_busy = True
+        for room, what in ((pipeline.Room.SCARCE, 'drain'),
+                           (pipeline.Room.ENOUGH, 'resume')):
+            for one in world.distributors:
+                one.make_room(room, world.now)
+            world.change(0, what)
+        self.assertIs(pipeline.Room.RETURNING, world.distributors[0].room)
+        self.assertTrue(world.connections)
+        world.is_busy = False
+        world.let_pass(2 * PIN_TIMEOUT)
+        world.send_all()
+
     def test_young_of_who_gets_no_more(self):
         """By an older list a member that gets its own alone has it."""
         world = World(doc.FLOW, 0, PROVES['some'])
@@ -537,7 +558,7 @@ class TestConnections(base.BaseTestCase):
         world = World(doc.FLOW, 0, PROVES['all'])
         world.is_busy = True
         for one in world.distributors:
-            one.make_room(pipeline.Room.SCARCE)
+            one.make_room(pipeline.Room.SCARCE, world.now)
         for _ in range(2):
             world.change(0, 'affinity')
             world.let_pass(100)

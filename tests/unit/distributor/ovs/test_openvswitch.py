@@ -16,6 +16,7 @@ from octavia_hmsync.distributor.ovs import announcer
 from octavia_hmsync.distributor.ovs import ofctl
 from octavia_hmsync.distributor.ovs import openvswitch
 from octavia_hmsync.distributor.ovs import proof
+from octavia_hmsync.distributor.ovs import room
 from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync.distributor.ovs import wire
 from octavia_hmsync import exceptions
@@ -487,11 +488,13 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.apply(doc.ACTIVE, doc.ACTIVE)
         calls, name = self.flows.calls, 'hmb11111111111'
         programs = [copy.deepcopy(self.flows.flows)]
-        for number, full, is_new in (
-                (0, [], False), (49999, [], False), (50000, [], True),
-                (94999, [], False), (95000, [VIP], True),
-                (76001, [VIP], False), (75999, [], True),
-                (39999, [], True)):
+        for number, full, is_new, passed in (
+                (0, [], False, 0), (49999, [], False, 0),
+                (50000, [], True, 0), (94999, [], False, 0),
+                (95000, [VIP], True, 0), (76001, [VIP], False, 0),
+                (75999, [], True, 0), (39999, [], True, 0),
+                (39999, [], False, room.RETURN - 1), (39999, [], True, 1)):
+            self.now += passed
             self.flows.learned[name, 25] = number
             self.assertEqual(full, self.vswitch.measure_load()['full_vips'])
             calls += is_new
