@@ -23,8 +23,9 @@ timeout = 120
 keepalive = 3600
 """
 # Without Keystone nobody has a role.
-_ALLOWED = ('add_image', 'deactivate', 'delete_image', 'get_image',
-            'get_images', 'modify_image', 'reactivate', 'upload_image')
+_ALLOWED = ('add_image', 'deactivate', 'delete_image', 'download_image',
+            'get_image', 'get_images', 'modify_image', 'reactivate',
+            'upload_image')
 
 
 class Glance(process.ChildProcess):

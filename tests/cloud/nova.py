@@ -1,29 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A Nova of one's own, with Placement, whose instances are fakes.
+"""A Nova of one's own, with Placement.
 
 It tells what only Nova can: on which hosts instances may be, what a quota
-leaves, what a server has of its image. Nothing boots: for that there is
-``compute.hypervisor``.
+leaves, what a server has of its image. Its instances are fakes, unless a host
+has a libvirt.Libvirt.
 """
 
 import os
+import pathlib
 import shutil
 import sqlite3
+from urllib import parse
 
 import fixtures
 
 from tests.cloud import http_server
+from tests.cloud import libvirt
 from tests.cloud import network
+from tests.cloud import neutron
 from tests.cloud import octavia_conf
 from tests.cloud import process
+from tests.cloud import relay
 from tests.cloud import virtualenv
 from tests.cloud import waiting
 
 REQUIREMENTS = ('nova>=34.0.0,<35', 'openstack-placement>=16.0.0,<17',
                 'gunicorn>=20.0.0')
 EVERYBODY = 'admin,manager,member,reader'
-PROJECT_ID = 'octavia'
+PROJECT_ID = neutron.PROJECT_ID
 
 _DATABASES = ('api', 'cell0', 'cell1', 'placement')
 # Its migrations take a while: they run once.
@@ -111,13 +116,15 @@ class _Service(process.ChildProcess):
     :param program: in its virtual environment.
     :param arguments: for the program.
     :param directory: where it runs.
+    :param namespace: an openvswitch.Namespace, or None.
     """
 
     def __init__(self, nova, name, program, *arguments, directory=None,
-                 port=None):
+                 port=None, namespace=None):
         self._port = port
+        command = [str(nova.venv / 'bin' / program), *arguments]
         super().__init__(
-            name, [str(nova.venv / 'bin' / program), *arguments],
+            name, namespace.wrap(command) if namespace else command,
             log_directory=nova.directory, cwd=directory or nova.directory,
             env=process.environment(
                 nova.directory, OS_NOVA_CONFIG_DIR=nova.directory,
@@ -141,7 +148,7 @@ class Nova(fixtures.Fixture):
     :param transport_url: of RabbitMQ.
     :param neutron: a neutron.Neutron.
     :param glance: a glance.Glance.
-    :param hosts: names of the computes.
+    :param hosts: names of the computes whose instances are fakes.
     """
 
     def __init__(self, directory, transport_url, neutron, glance,
@@ -259,34 +266,74 @@ class Nova(fixtures.Fixture):
         return self.useFixture(_Service(
             self, name, 'gunicorn', directory=self._path(name), port=port))
 
-    def _run(self, program, host='controller'):
+    def _run(self, program, host='controller', options=None, namespace=None):
         conf = self._path(f'{program}-{host}.conf')
-        octavia_conf.write(conf, self._options(host))
+        octavia_conf.write(conf, octavia_conf.merge(self._options(host),
+                                                    options))
         os.makedirs(self._path(host), exist_ok=True)
         return self.useFixture(_Service(
             self, f'{program}-{host}', program, '--config-file', conf,
-            directory=self._path(host)))
+            directory=self._path(host), namespace=namespace))
 
     def add_compute(self, host):
         """Start the compute of one more host."""
         self._neutron.add_agent(host)
         self.computes[host] = self._run('nova-compute', host)
 
+    def add_libvirt(self, node, uri):
+        """Start the compute of a node, whose instances are libvirt's.
+
+        :param node: a nodes.Node.
+        :param uri: where its libvirt.Libvirt is.
+        """
+        for module in pathlib.Path(libvirt.BINDING).glob('libvirt*'):
+            link = pathlib.Path(self.directory, module.name)
+            if not link.exists():
+                link.symlink_to(module)
+        for url in (self._transport_url, self._neutron.url, self._glance.url,
+                    f'http://127.0.0.1:{self._placement_port}'):
+            self.useFixture(relay.Relay(node.namespace,
+                                        parse.urlsplit(url).port))
+        os.makedirs(self.get_instances_path(node.host))
+        helper = {'helper_command': f'{self.venv}/bin/privsep-helper'}
+        self.computes[node.host] = self._run(
+            'nova-compute', node.host, {
+                'DEFAULT': {
+                    'compute_driver': 'libvirt.LibvirtDriver',
+                    'force_config_drive': True, 'force_raw_images': False,
+                    'mkisofs_cmd': process.system_program('genisoimage'),
+                    'instances_path': self.get_instances_path(node.host),
+                    # Neutron does not tell Nova.
+                    'vif_plugging_is_fatal': False, 'vif_plugging_timeout': 0},
+                'libvirt': {'virt_type': 'qemu', 'connection_uri': uri},
+                'os_vif_ovs': {'ovsdb_connection': node.vswitch.connection},
+                'vnc': {'enabled': False},
+                **dict.fromkeys(('nova_sys_admin', 'vif_plug_ovs_privileged',
+                                 'privsep_osbrick'), helper)},
+            node.namespace)
+
+    def get_instances_path(self, host):
+        """Return where the files of a libvirt's instances are."""
+        return self._path(f'instances-{host}')
+
+    def wait_until_served(self, timeout=waiting.LIMIT):
+        """Wait until its API answers."""
+        waiting.wait_for(
+            lambda: all(s.is_ready() for s in self.services), 'Nova', timeout,
+            processes=[*self.services, *self.computes.values()])
+
     def wait_until_ready(self, connection, timeout=waiting.LIMIT):
         """Wait until instances can be on each host.
 
         :param connection: one of openstacksdk to it.
         """
-        processes = [*self.services, *self.computes.values()]
-        waiting.wait_for(
-            lambda: all(s.is_ready() for s in self.services), 'Nova', timeout,
-            processes=processes)
+        self.wait_until_served(timeout)
         waiting.wait_for(
             lambda: set(self.computes) == {
                 h.name for h in connection.compute.hypervisors()
                 if h.state == 'up'},
             f'hypervisors {sorted(self.computes)}', timeout,
-            processes=processes)
+            processes=[*self.services, *self.computes.values()])
         return self
 
     def octavia_options(self):

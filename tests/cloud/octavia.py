@@ -33,8 +33,6 @@ from tests.cloud import steps
 from tests.cloud import tenants
 from tests.cloud import waiting
 
-# Of hmsync_tests_compute, in tests/cloud/site.
-COMPUTE_SOCKET = 'OCTAVIA_HMSYNC_TESTS_COMPUTE'
 AMPHORA_PORT = 9443
 IMAGE_TAG = 'amphora'
 # Root may open no more files than this machine lets it, and haproxy checks.
@@ -143,9 +141,12 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
             network_endpoint_override=self.neutron.url,
             image_endpoint_override=self.glance.url)
         self.addCleanup(self.connection.close)
-        self.compute = self.useFixture(hypervisor.Hypervisor(
-            self.fabric, self.connection.network, self.directory))
+        self.compute = self._make_compute()
         self.steps = self.useFixture(steps.Steps(self.directory))
+
+    def _make_compute(self):
+        return self.useFixture(hypervisor.Hypervisor(
+            self.fabric, self.connection.network, self.directory))
 
     def _make_networks(self):
         self._make_management_network()
@@ -156,12 +157,19 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
         api = self.connection.network
         self._management, self._management_subnet = self.add_network(
             'lb-mgmt-net', '172.31.0.0/24')
-        self.fabric.keep_apart(self._management.id)
+        self._keep_management_apart()
         self._group = api.create_security_group(
             name='lb-mgmt-sec-grp', project_id=neutron.PROJECT_ID)
         self.addresses = [
             self._add_address(number, self._management_subnet)
             for number in range(1 + self._health_manager_count)]
+
+    def _keep_management_apart(self):
+        self.fabric.keep_apart(self._management.id)
+
+    def _plug_controllers(self, port, name):
+        self.fabric.plug(self.namespace, port.network_id, port.mac_address,
+                         name)
 
     def _add_address(self, number, subnet):
         """Give the controllers an address in the management network."""
@@ -169,8 +177,7 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
             network_id=self._management.id, name=f'controller-{number}',
             project_id=neutron.PROJECT_ID)
         name = f'mgmt{number}'
-        self.fabric.plug(self.namespace, self._management.id,
-                         port.mac_address, name)
+        self._plug_controllers(port, name)
         address = port.fixed_ips[0]['ip_address']
         prefix = 32 if number else subnet.cidr.partition('/')[2]
         self.namespace.run('ip', 'address', 'add', f'{address}/{prefix}',
@@ -205,11 +212,11 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
             octavia_conf.controller(database_url, self.certificates,
                                     self.heartbeat_key, AMPHORA_PORT),
             self.neutron.octavia_options(), self.glance.octavia_options(),
-            self.keystone.octavia_options() if self._has_keystone else {}, {
+            self.keystone.octavia_options() if self._has_keystone else {},
+            self.compute.octavia_options(), {
                 'DEFAULT': {'transport_url': self.rabbitmq.url},
                 'api_settings': {'auth_strategy': 'noauth'},
                 'controller_worker': {
-                    'compute_driver': 'hmsync_tests',
                     'network_driver': 'allowed_address_pairs_driver',
                     'amp_boot_network_list': self._management.id,
                     'amp_secgroup_list': self._group.id,
@@ -227,7 +234,7 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
     def _add(self, kind, host, *layers):
         child = kind(host, octavia_conf.merge(self._options(), *layers),
                      self.directory, self.directory)
-        child.env[COMPUTE_SOCKET] = self.compute.socket_path
+        child.env.update(self.compute.environment)
         child.env[steps.VARIABLE] = self.steps.socket_path
         if isinstance(child, controllers.InNamespace):
             child.enter(self._get_namespace(host))
@@ -277,7 +284,7 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
         return self._get_namespace(host).wrap([
             process.program(name), '--config-file', path, *arguments]), {
             'cwd': self.directory, 'env': process.environment(
-                self.directory, **{COMPUTE_SOCKET: self.compute.socket_path})}
+                self.directory, **self.compute.environment)}
 
     def command(self, name, *arguments, options=None):
         """Run a command with an octavia.conf of this cloud.

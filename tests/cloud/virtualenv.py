@@ -15,10 +15,11 @@ from packaging import requirements
 from tests.cloud import isolation
 from tests.cloud import process
 
-# tools/demo.sh has all of its own elsewhere.
+# tools/demo.sh has all of its own elsewhere. Programs name the interpreter by
+# its path, so that a link which several checkouts share is followed.
 _HERE = pathlib.Path(
     os.environ.get('OCTAVIA_HMSYNC_VIRTUALENVS') or
-    pathlib.Path(__file__).resolve().parents[2] / '.tox')
+    pathlib.Path(__file__).resolve().parents[2] / '.tox').resolve()
 
 
 def path(name):

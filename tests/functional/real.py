@@ -36,11 +36,18 @@ class RealTestCase(base.BaseTestCase):
     Skipped where QEMU or the image cannot be had.
     """
 
-    def make_cloud(self, kind=octavia.Octavia, options=None, **kwargs):
+    def get_image(self, release=None):
+        """Return a machine.Image with the agent of some Octavia's."""
         try:
-            self.image = machine.Image(files=amphora_image.make())
+            return machine.Image(files=amphora_image.make(
+                release and amphora_image.get_octavia(release)))
         except amphora_image.NoImage as e:
-            self.skipTest(str(e))
+            return self.skipTest(str(e))
+
+    def make_cloud(self, kind=octavia.Octavia, options=None, release=None,
+                   **kwargs):
+        """Make it; its image is of a release, or of this environment."""
+        self.image = self.get_image(release)
         self.cloud = self.useFixture(kind(
             options=octavia_conf.merge(SLOW, options), workers=1,
             image=self.image, **kwargs))
@@ -82,6 +89,24 @@ class RealTestCase(base.BaseTestCase):
             lambda: api.get_load_balancer(
                 load_balancer.id).operating_status == 'ONLINE',
             'heartbeat with members')
+
+    def move_health_manager(self):
+        """Start one at another address, and end the first one.
+
+        :returns: the list that amphorae are to have.
+        """
+        first = self.cloud.health_managers[0]
+        self.cloud.add_health_manager().wait_until_ready()
+        first.stop()
+        return [f'{self.cloud.addresses[-1]}:5555']
+
+    def wait_until_adopted(self, amphora_id, addresses):
+        amphora = self.cloud.compute.by_amphora(amphora_id)
+        self.cloud.wait_for(lambda: self.get_list(amphora) == addresses,
+                            'new list')
+        self.cloud.wait_for(
+            lambda: self.get_adoptions()[amphora_id] == 'ADOPTED',
+            'heartbeat by the new list')
 
     # In an amphora
 

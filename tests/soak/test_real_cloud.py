@@ -2,6 +2,7 @@
 
 """Amphorae as operators have them: Octavia's image, in virtual machines."""
 
+import dataclasses
 import time
 
 import sqlalchemy as sa
@@ -33,7 +34,6 @@ class TestSingle(real.RealTestCase):
         # What Octavia's elements put there.
         self.assertEqual('active', amphora.run_in_guest(
             'systemctl', 'is-active', 'certs-ramfs').stdout.strip())
-        first = cloud.health_managers[0]
         old = [f'{cloud.addresses[1]}:5555']
         self.assertEqual(old, self.get_list(amphora))
 
@@ -41,13 +41,8 @@ class TestSingle(real.RealTestCase):
         agent = self.get_agent_pid(amphora)
         probe = self.client.start_probe(load_balancer.vip_address, rate=5,
                                         timeout=10)
-        cloud.add_health_manager().wait_until_ready()
-        first.stop()
-        new = [f'{cloud.addresses[2]}:5555']
-        cloud.wait_for(lambda: self.get_list(amphora) == new, 'new list')
-        cloud.wait_for(
-            lambda: self.get_adoptions()[amphora_id] == 'ADOPTED',
-            'heartbeat by the new list')
+        new = self.move_health_manager()
+        self.wait_until_adopted(amphora_id, new)
         # It takes what is uploaded without a restart, and haproxy does not
         # notice.
         self.assertEqual(agent, self.get_agent_pid(amphora))
@@ -79,9 +74,14 @@ class TestSingle(real.RealTestCase):
 
 class ReplacementTestCase(real.RealTestCase):
 
-    def check_replaced(self, topology):
-        """Clients of HTTP and UDP do not notice."""
-        cloud = self.make_cloud()
+    def check_replaced(self, topology, apparmor=False, release=None):
+        """Clients of HTTP and UDP do not notice.
+
+        :param apparmor: whether the newer image enforces AppArmor's profiles.
+        :param release: of the agent of the older image.
+        :returns: the machines that came.
+        """
+        cloud = self.make_cloud(release=release)
         members = parts.make_members(*self.members)
         load_balancer = self.add_load_balancer('web', topology, listeners=[
             parts.make_listener(parts.make_pool(members, healthmonitor=None)),
@@ -90,7 +90,8 @@ class ReplacementTestCase(real.RealTestCase):
         self.assert_answers(load_balancer)
         self.wait_until_online(load_balancer)
         old = set(self.get_machines(load_balancer))
-        second = cloud.add_image('second', like=self.image)
+        second = cloud.add_image('second', like=dataclasses.replace(
+            self.get_image(), apparmor=apparmor))
         probes = [self.client.start_probe(
             load_balancer.vip_address, port, 10, 10, scheme)
             for port, scheme in ((80, 'http'), (81, 'udp'))]
@@ -110,12 +111,36 @@ class ReplacementTestCase(real.RealTestCase):
             self.assertTrue(report.requests)
             self.assertLessEqual(report.failed, 2, report)
             self.assertLess(report.dark, 1, report)
+        return new.values()
 
 
 class TestSingleReplaced(ReplacementTestCase):
 
     def test_single(self):
-        self.check_replaced('SINGLE')
+        amphora, = self.check_replaced('SINGLE', apparmor=True)
+        profiles = amphora.run_in_guest(
+            'cat', '/sys/kernel/security/apparmor/profiles').stdout
+        self.assertIn('(enforce)', profiles)
+        # Debian confines none of what an amphora runs.
+        for program in ('amphora-agent', 'haproxy'):
+            pid = amphora.run_in_guest(
+                'pgrep', '-o', '-f', program).stdout.strip()
+            self.assertEqual('unconfined', amphora.run_in_guest(
+                'cat', f'/proc/{pid}/attr/apparmor/current').stdout.strip())
+
+
+class TestOldestAgent(ReplacementTestCase):
+
+    def test_single(self):
+        """It follows the health managers as well, before and after."""
+        for amphora in self.check_replaced('SINGLE', release='2025.1'):
+            amphora.wait_until_up()
+        self.follow()
+
+    def follow(self):
+        addresses = self.move_health_manager()
+        for amphora_id in self.get_machines(self.load_balancer):
+            self.wait_until_adopted(amphora_id, addresses)
 
 
 class TestPairReplaced(ReplacementTestCase):
@@ -181,3 +206,45 @@ class TestCluster(real.RealTestCase):
         self.assertTrue(report.requests)
         self.assertLess(report.dark, 10, report)
         self.assertLessEqual(set(held.stop().broken), lost | lost_now)
+
+
+class TestOVNCluster(real.RealTestCase):
+
+    def count_flows(self, member):
+        """Return how many UDP flows the LVS of a member has had."""
+        line = next(line for line in member.run_inside(
+            'ipvsadm', '-L', '-n', '--stats', '--exact').stdout.splitlines()
+            if line.startswith('UDP'))
+        return int(line.split()[2])
+
+    def probe_both(self, seconds):
+        """Return what clients of HTTP and UDP saw."""
+        probes = [self.client.start_probe(
+            self.made.vip_address, port, 10, 10, scheme)
+            for port, scheme in ((80, 'http'), (81, 'udp'))]
+        time.sleep(seconds)
+        return [probe.stop() for probe in probes]
+
+    def test_udp(self):
+        """OVN has each flow at one member, whose LVS has it at one server."""
+        cloud = self.make_cloud(clusters.OVNClusterOctavia)
+        members = parts.make_members(*self.members)
+        self.made = cloud.add_cluster('cluster', wait=False, listeners=[
+            parts.make_listener(parts.make_pool(members, healthmonitor=None)),
+            parts.make_listener(parts.make_pool(
+                members, protocol='UDP', healthmonitor=None), 'UDP', 81)])
+        cloud.wait_until_active(self.made.id, real.BOOT)
+        self.assert_answers(self.made)
+        there = self.get_machines(self.made)
+        for report in self.probe_both(_LONGER):
+            self.assertTrue(report.requests)
+            self.assertEqual(0, report.failed, report)
+        for member in there.values():
+            self.assertGreater(self.count_flows(member), 100)
+        dead, _ = there.popitem()
+        cloud.compute.by_amphora(dead).kill_tree()
+        cloud.wait_for(lambda: cloud.get_serving(self.made) == set(there),
+                       'end of the dead one', real.BOOT)
+        for report in self.probe_both(_LONGER):
+            self.assertTrue(report.requests)
+            self.assertEqual(0, report.failed, report)

@@ -29,8 +29,7 @@ class _Operator:
         self.home.mkdir()
         self.shell = walk.Shell(
             str(self.home), self.cloud.namespace.wrap,
-            **{cluster_clouds.octavia.COMPUTE_SOCKET:
-               self.cloud.compute.socket_path})
+            **self.cloud.compute.environment)
         self.options = self.cloud.workers[0].options
         self.configure({})
 

@@ -2,7 +2,7 @@
 
 """A real image of amphorae: diskimage-builder, and Octavia's own elements.
 
-    python -m tests.cloud.compute.amphora_image
+    python -m tests.cloud.compute.amphora_image [VERSION OF OCTAVIA]
 
 builds one, or tells where it is. It is for Debian 12; what it was built of
 decides whether it is built again.
@@ -60,6 +60,12 @@ class NoImage(Exception):
     """It cannot be had here; says why, in a line."""
 
 
+def get_octavia(release):
+    """Return the version of Octavia that is tested of a release."""
+    return re.search(r'(?m)^octavia==(.*)$', (
+        _CONSTRAINTS / f'{release}.txt').read_text())[1]
+
+
 class AmphoraImage:
     """Files of an image: .disk, .kernel and .initrd."""
 
@@ -70,14 +76,15 @@ class AmphoraImage:
         self.initrd = directory / 'initrd'
 
 
-def make():
+def make(octavia=None):
     """Return the image; build it where there is none of this content.
 
     Several processes may ask at once: one builds it, the others wait.
 
+    :param octavia: a version; that of this environment where None is given.
     :raises NoImage: it cannot be built here.
     """
-    octavia = metadata.version('octavia')
+    octavia = octavia or metadata.version('octavia')
     top = virtualenv.path('images')
     top.mkdir(parents=True, exist_ok=True)
     built = AmphoraImage(top / f'amphora-{octavia}-{_digest(octavia)}')
@@ -203,6 +210,6 @@ def _take_out_kernel(image):
 
 if __name__ == '__main__':
     try:
-        print(make().directory)
+        print(make(*sys.argv[1:]).directory)
     except NoImage as e:
         sys.exit(str(e))

@@ -19,6 +19,10 @@ from tests.cloud.compute import instance
 from tests.cloud import waiting
 
 
+# Of hmsync_tests_compute, in tests/cloud/site.
+_SOCKET = 'OCTAVIA_HMSYNC_TESTS_COMPUTE'
+
+
 class Refusal(Exception):
     """What the service answers instead; .kind names an error of Octavia's."""
 
@@ -74,6 +78,16 @@ class Hypervisor(fixtures.Fixture):
             booted.request_stop()
         for booted in list(self.instances.values()):
             booted.remove()
+
+    @property
+    def environment(self):
+        """What a process of Octavia needs to reach it."""
+        return {_SOCKET: self.socket_path}
+
+    @staticmethod
+    def octavia_options():
+        """Return what octavia.conf needs, as {group: {option: value}}."""
+        return {'controller_worker': {'compute_driver': 'hmsync_tests'}}
 
     def call(self, name, arguments):
         """Do what the driver asks for."""

@@ -41,12 +41,44 @@ class Image(instance.Image):
     memory: int = 640
     apparmor: bool = False
 
+    @property
+    def kernel_arguments(self):
+        return ' '.join([
+            'root=/dev/vda', 'ro', 'console=ttyS0', 'net.ifnames=0',
+            f'apparmor={int(self.apparmor)}',
+            *(f'systemd.mask={unit}' for unit in _MASKED)])
+
     def make_instance(self, name, instance_id, files, user_data, directory):
         return VirtualMachine(name, instance_id, self, files, user_data,
                               directory)
 
 
-class VirtualMachine(instance.Bootable, fixtures.Fixture):
+class Guest:
+    """Runs commands inside; for what has .agent, a qemu.GuestAgent."""
+
+    def wait_until_up(self):
+        """Wait until commands can be run in it; returns self."""
+        waiting.wait_for(self.agent.is_ready, f'agent in {self.name}',
+                         interval=1, processes=[self])
+        return self
+
+    def run_inside(self, *command, check=True):
+        """Run a command where the haproxy of the amphora is.
+
+        :returns: a CompletedProcess, with its output and errors as text.
+        """
+        return self.run_in_guest('ip', 'netns', 'exec', 'amphora-haproxy',
+                                 *command, check=check)
+
+    def run_in_guest(self, *command, check=True):
+        """Run a command as root of the machine."""
+        done = self.agent.run(*command)
+        if check and done.returncode:
+            raise RuntimeError(f'{" ".join(command)}: {done.stderr}')
+        return done
+
+
+class VirtualMachine(Guest, instance.Bootable, fixtures.Fixture):
     """A virtual machine, running or not.
 
     What is plugged comes into a network namespace of its own, and is bridged
@@ -141,10 +173,8 @@ class VirtualMachine(instance.Bootable, fixtures.Fixture):
             '-no-user-config', '-display', 'none', '-machine', 'pc',
             '-accel', accelerator, '-cpu', processor, '-smp', '1',
             '-m', str(self.image.memory), '-kernel', str(files.kernel),
-            '-initrd', str(files.initrd), '-append', ' '.join([
-                'root=/dev/vda', 'ro', 'console=ttyS0', 'net.ifnames=0',
-                f'apparmor={int(self.image.apparmor)}',
-                *(f'systemd.mask={unit}' for unit in _MASKED)]),
+            '-initrd', str(files.initrd),
+            '-append', self.image.kernel_arguments,
             '-chardev', f'file,id=console,path={self._console},append=on',
             '-serial', 'chardev:console',
             '-drive', f'file={self._disk},if=virtio,cache=unsafe',
@@ -188,29 +218,6 @@ class VirtualMachine(instance.Bootable, fixtures.Fixture):
         if self.pid:
             self.cleanUp()
         shutil.rmtree(self.directory, ignore_errors=True)
-
-    # Inside
-
-    def wait_until_up(self):
-        """Wait until commands can be run in it; returns self."""
-        waiting.wait_for(self.agent.is_ready, f'agent in {self.name}',
-                         interval=1, processes=[self])
-        return self
-
-    def run_inside(self, *command, check=True):
-        """Run a command where the haproxy of the amphora is.
-
-        :returns: a CompletedProcess, with its output and errors as text.
-        """
-        return self.run_in_guest('ip', 'netns', 'exec', 'amphora-haproxy',
-                                 *command, check=check)
-
-    def run_in_guest(self, *command, check=True):
-        """Run a command as root of the machine."""
-        done = self.agent.run(*command)
-        if check and done.returncode:
-            raise RuntimeError(f'{" ".join(command)}: {done.stderr}')
-        return done
 
     # For who waits
 

@@ -20,6 +20,11 @@ _VIRTUALISATION = ('kvm', 'max')
 # Where it works, it is a matter of one.
 _PROBE_SECONDS = 20
 _INIT = 'Run /bin/true as init process'
+# Whoever is at the other end of a network interface may not be a kernel: no
+# checksum is left to do for hardware.
+OFFLOADS = ('csum', 'gso', 'guest_csum', 'guest_tso4', 'guest_tso6',
+            'guest_ecn', 'guest_ufo', 'host_tso4', 'host_tso6', 'host_ecn',
+            'host_ufo', 'mrg_rxbuf')
 
 
 def program():
@@ -120,16 +125,9 @@ class Monitor(_Peer):
 
 
 def get_nic(name, mac):
-    """Return a network interface as the monitor takes it.
-
-    Whoever is at its other end may not be a kernel: no checksum is left to
-    do for hardware.
-    """
-    off = ('csum', 'gso', 'guest_csum', 'guest_tso4', 'guest_tso6',
-           'guest_ecn', 'guest_ufo', 'host_tso4', 'host_tso6', 'host_ecn',
-           'host_ufo', 'mrg_rxbuf')
+    """Return a network interface as the monitor takes it."""
     return {'driver': 'virtio-net-pci', 'id': f'nic-{name}', 'mac': mac,
-            'netdev': f'net-{name}', **dict.fromkeys(off, False)}
+            'netdev': f'net-{name}', **dict.fromkeys(OFFLOADS, False)}
 
 
 class GuestAgent(_Peer):
