@@ -29,17 +29,22 @@ PROVIDER = 'provider'
 
 
 class Bridges(fixtures.Fixture):
-    """Each network is a bridge, which enforces nothing."""
+    """Each network is a bridge, which enforces nothing.
 
-    def __init__(self, directory, options=None):
+    :param how: what fabric.Fabric takes besides a directory.
+    """
+
+    def __init__(self, directory, options=None, **how):
         super().__init__()
         self._directory = directory
         self._options = options
+        self._how = how
 
     def _setUp(self):
         self.neutron = self.useFixture(neutron.Neutron(
             self._directory, options=self._options))
-        self.fabric = self.useFixture(fabric.Fabric(self._directory))
+        self.fabric = self.useFixture(fabric.Fabric(
+            self._directory, **self._how))
 
     def wait_until_ready(self):
         self.neutron.wait_until_ready()
@@ -139,5 +144,7 @@ class OVS(_Nodes):
                 'agents', processes=self.processes)
 
 
-KINDS = {'bridges': Bridges, 'ovn': OVN, 'ovs': OVS,
+KINDS = {'bridges': Bridges,
+         'bridges-two-hosts': functools.partial(Bridges, hosts=COMPUTES),
+         'ovn': OVN, 'ovs': OVS,
          'ovn-provider': functools.partial(OVN, provider=PROVIDER)}

@@ -172,9 +172,9 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
                          name)
 
     def _add_address(self, number, subnet):
-        """Give the controllers an address in the management network."""
+        """Give the controllers an address in a management network."""
         port = self.connection.network.create_port(
-            network_id=self._management.id, name=f'controller-{number}',
+            network_id=subnet.network_id, name=f'controller-{number}',
             project_id=neutron.PROJECT_ID)
         name = f'mgmt{number}'
         self._plug_controllers(port, name)
@@ -313,7 +313,8 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
     def _is_published(self):
         # An amphora that boots before waits for its first upload.
         newest = generation_repo.get_newest(self.engine)
-        return newest and len(newest.addresses) == len(self.health_managers)
+        # In further networks a health manager has further addresses.
+        return newest and len(newest.addresses) >= len(self.health_managers)
 
     def wait_for(self, condition, what, timeout=waiting.LIMIT):
         return waiting.wait_for(condition, what, timeout,

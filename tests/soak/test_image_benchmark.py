@@ -26,11 +26,21 @@ class TestImage(base.BaseTestCase):
         _stock, ours = self.run_both('SINGLE', 'failover')
         self.assertEqual((0, 0), (ours['failed'], ours['dark_s']))
 
-    def test_other_reasons(self):
-        rows = image.run(('resize', 'flavor', 'certificate'), ['SINGLE'],
-                         rate=RATE)
-        self.assertEqual([(0, 0, 0)] * 3, [
-            (row['failed'], row['dark_s'], row['nobody_s']) for row in rows])
+    def check(self, *methods, topologies=('SINGLE',)):
+        """Nothing may fail, and the VIP be somewhere all the time."""
+        rows = image.run(methods, topologies, rate=RATE)
+        self.assertEqual({(0, 0, 0)}, {
+            (row['failed'], row['dark_s'], row['nobody_s'])
+            for row in rows}, rows)
+
+    def test_flavors_and_certificates(self):
+        self.check('resize', 'flavor', 'certificate')
+
+    def test_places_and_age(self):
+        self.check('host', 'zone', 'network', 'age')
+
+    def test_topology(self):
+        self.check('topology', topologies=image.TOPOLOGIES)
 
     def test_pair(self):
         # A failover of the load balancer may go well, by chance; one of the

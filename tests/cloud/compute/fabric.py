@@ -11,14 +11,14 @@ class Fabric(fixtures.Fixture):
     """A namespace with the bridges; what is plugged sees no other network.
 
     Bridges do not check what a port sends: port security is for OVN's tests.
+
+    :param hosts: where Nova would run instances.
     """
 
-    # Where Nova would run instances.
-    hosts = ('compute',)
-
-    def __init__(self, directory):
+    def __init__(self, directory, hosts=('compute',)):
         super().__init__()
         self._directory = directory
+        self.hosts = hosts
         self._bridges = {}
         self._links = 0
 

@@ -17,8 +17,7 @@ class Fabric(fabric.Fabric):
     """
 
     def __init__(self, directory, computes, gateway):
-        super().__init__(directory)
-        self.hosts = tuple(computes)
+        super().__init__(directory, tuple(computes))
         self._computes = computes
         self._gateway = gateway
         self._bridged = set()
