@@ -25,6 +25,7 @@ from octavia_hmsync.amphora import answer
 from octavia_hmsync.amphora import tls
 from octavia_hmsync.amphora import upload_result
 from octavia_hmsync import compat
+from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync import exceptions
 
 # Characters of an agent's answer to show to the operator.
@@ -35,6 +36,11 @@ THREADS = 32
 # Seconds; an agent that works answers much sooner.
 _PROBE_TIMEOUT = 3
 _TIME = '%Y-%m-%d %H:%M'
+# By group: the options for a controller's own certificate and for the
+# authorities that it trusts, towards agents and distributors.
+CERTIFICATES = {
+    'haproxy_amphora': ('client_cert', 'server_ca'),
+    cluster_conf.GROUP: ('distributor_client_cert', 'distributor_ca')}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,21 +123,24 @@ def create_context(conf):
     return context
 
 
-def get_validity(conf):
+def get_validity(conf, group='haproxy_amphora'):
     """Return from when to when the certificates of octavia.conf are valid.
 
-    :returns: {option of ``[haproxy_amphora]``: (datetime, datetime)}, UTC; of
-              several authorities that which is valid for longest.
-    :raises OSError: if a file cannot be read.
+    :param group: one of CERTIFICATES.
+    :returns: {option of the group: (datetime, datetime)}, UTC, of those that
+              are set; of several authorities that which is valid for longest.
+    :raises OSError, ValueError: if a file cannot be read.
     """
     # Imported late: commands that reach no agent start sooner.
     from cryptography import x509
 
     found = {}
-    for option, choose in (
-            ('client_cert', lambda times: times[0]),
-            ('server_ca', lambda times: max(times, key=lambda t: t[1]))):
-        with open(conf.haproxy_amphora[option], 'rb') as file:
+    for option, choose in zip(CERTIFICATES[group], (
+            lambda times: times[0],
+            lambda times: max(times, key=lambda t: t[1])), strict=True):
+        if conf[group][option] is None:
+            continue
+        with open(conf[group][option], 'rb') as file:
             found[option] = choose([
                 (one.not_valid_before_utc.replace(tzinfo=None),
                  one.not_valid_after_utc.replace(tzinfo=None))

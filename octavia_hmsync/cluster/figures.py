@@ -6,6 +6,7 @@ Every housekeeper exports the same ones. What was sent to members distributors
 tell it.
 """
 
+import datetime
 import time
 
 from prometheus_client import core
@@ -44,7 +45,7 @@ _DISTRIBUTORS = (distributor_repo.ONLINE, distributor_repo.OFFLINE)
 
 
 class Figures:
-    """Reads the figures, in two statements.
+    """Reads the figures, in three statements.
 
     And one more where distributors are asked.
 
@@ -96,10 +97,11 @@ class Figures:
             reading.gauge(
                 'distributors_drained', 'Distributors that an operator has '
                 'drained.', found.drained),
-            reading.gauge(
-                'distributor_certificates_expiring', 'Distributors with a '
-                'certificate that ends within 30 days, or has ended.',
-                found.expiring),
+            reading.gauge_by(
+                'distributor',
+                'distributor_certificate_ends_timestamp_seconds', 'When the '
+                'first certificate of a distributor ends, as it told last.',
+                self._read_certificate_ends()),
             _gauge_by('state', 'distributor_instances', 'Distributors that '
                       'housekeeping has booted, or boots.',
                       booted_repo.STATES, found.booted),
@@ -107,6 +109,12 @@ class Figures:
                       'clusters that clients reach by this distributor.', (),
                       found.active_vips),
             *self._read_traffic(), *self._read_sent()]
+
+    def _read_certificate_ends(self):
+        return {one.name: one.certificate_expires_at.replace(
+            tzinfo=datetime.timezone.utc).timestamp()
+            for one in distributor_repo.get_enabled(self._engine)
+            if one.certificate_expires_at is not None}
 
     def _read_traffic(self):
         """Yield the figures that heartbeats of members tell."""

@@ -173,10 +173,12 @@ class Fleet:
     def _read_certificate_ends(self):
         ends = {'amphora': amphora_repo.get_first_certificate_end(
             self._engine)}
-        # A certificate that cannot be read is why house_keeper_stuck is 1.
-        with contextlib.suppress(OSError, ValueError):
-            ends.update((option, last) for option, (_first, last) in
-                        agent_client.get_validity(self._conf).items())
+        for group in agent_client.CERTIFICATES:
+            # The log and "upgrade check" tell what cannot be read.
+            with contextlib.suppress(OSError, ValueError):
+                ends.update((option, last) for option, (_first, last) in
+                            agent_client.get_validity(self._conf,
+                                                      group).items())
         return {name: end.replace(tzinfo=datetime.timezone.utc).timestamp()
                 for name, end in ends.items() if end is not None}
 

@@ -12,7 +12,6 @@ from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync import compat
 from octavia_hmsync.db import models
-from octavia_hmsync.db import types
 
 _CLUSTER = models.Cluster.__table__
 _MEMBER = models.ClusterMember.__table__
@@ -51,7 +50,6 @@ class Figures:
     without_standby: int
     draining: int
     drained: int
-    expiring: int
     booted: dict[str, int]
     active_vips: dict[str, int]
 
@@ -114,9 +112,6 @@ def read(engine):
             .where(_MEMBER.c.state == member_repo.DRAINING),
             _count_one('drained', _DISTRIBUTOR,
                        _DISTRIBUTOR.c.drained),
-            _count_one('expiring', _DISTRIBUTOR, _DISTRIBUTOR.c.enabled,
-                       _DISTRIBUTOR.c.certificate_expires_at <
-                       types.utcnow_plus(distributor_repo.EXPIRES_SOON)),
             _count('booted', _BOOTED, _BOOTED.c.state),
             sa.select(
                 sa.literal('active_vips').label('name'),

@@ -7,6 +7,9 @@ from concurrent import futures
 import datetime
 import time
 
+from oslo_utils import timeutils
+
+from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.cli import finding
 from octavia_hmsync import cloud
 from octavia_hmsync.cluster.api import readiness
@@ -142,6 +145,7 @@ def check_distributors(conf, engine):
         return finding.failure(
             f'No distributor can be used: {" ".join(problems)}')
     problems += ends
+    problems += _find_own_ends(conf)
     problems += _find_floating_ips(conf)
     problems += unknown
     if known:
@@ -228,6 +232,22 @@ def _check_ovn(conf):
     connections.disconnect()
     return (finding.failure(' '.join(problems)) if problems
             else finding.success())
+
+
+def _find_own_ends(conf):
+    """Tell which certificates for distributors end soon here, as a list."""
+    group = cluster_conf.GROUP
+    soon = timeutils.utcnow() + datetime.timedelta(
+        seconds=distributor_repo.EXPIRES_SOON)
+    try:
+        validity = agent_client.get_validity(conf, group)
+    except (OSError, ValueError):
+        # Each distributor that was asked has told so.
+        return []
+    return [f'[{group}] {option} = {conf[group][option]} ends on '
+            f'{last:%Y-%m-%d}, and no distributor can be told anything after '
+            f'that: renew it.' for option, (_first, last) in validity.items()
+            if last < soon]
 
 
 def _find_floating_ips(conf):

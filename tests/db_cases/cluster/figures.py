@@ -2,8 +2,6 @@
 
 """What Prometheus is told of clusters."""
 
-import time
-
 import prometheus_client
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
@@ -23,7 +21,6 @@ class ClusterFiguresCases(base.DatabaseTestCase):
     QUIET = {'cluster_members_by_health': {}, 'cluster_orders': {},
              'clusters_without_standby': 0,
              'cluster_connections_draining': 0, 'distributors_drained': 0,
-             'distributor_certificates_expiring': 0,
              'distributor_instances': {}}
 
     def setUp(self):
@@ -220,15 +217,24 @@ class ClusterFiguresCases(base.DatabaseTestCase):
             distributors_drained=1)
 
     def test_certificates(self):
-        """Those that end soon; of who does not say nothing is known."""
+        """When they end; of who does not say nothing is known."""
         self.make()
         one, two = self.distributors
-        now = time.time()
-        for days, expected in ((31, 0), (29, 1), (-1, 1), (400, 0)):
+        # 2030-01-01 in UTC.
+        end = 1893456000
+        for each in (end, end + 86400):
             distributor_repo.set_status(self.engine, one.id, 'ONLINE', None,
-                                        now + days * 86400)
+                                        each)
             distributor_repo.set_status(self.engine, two.id, 'ONLINE')
-            self.assertValues(distributor_certificates_expiring=expected)
+            self.assertValues(distributor_certificate_ends_timestamp_seconds={
+                one.name: each})
+        distributor_repo.set_status(self.engine, two.id, 'OFFLINE', None, end)
+        self.assertValues(distributor_certificate_ends_timestamp_seconds={
+            one.name: end + 86400, two.name: end})
+        # The option does not name it any more.
+        distributor_repo.sync(self.engine, one.driver, {one.name: one.url})
+        self.assertValues(distributor_certificate_ends_timestamp_seconds={
+            one.name: end + 86400})
 
     def test_booted(self):
         for number, state in enumerate(('BUILDING', 'READY', 'READY')):
@@ -240,13 +246,13 @@ class ClusterFiguresCases(base.DatabaseTestCase):
         self.assertEqual({'BUILDING': 1, 'READY': 2},
                          self.values()['distributor_instances'])
 
-    def test_two_statements(self):
+    def test_three_statements(self):
         self.make()
         # Distributors were asked a moment ago.
         self.subject.read()
         with self.count_statements() as statements:
             self.subject.read()
-        self.assertEqual(2, len(statements), statements)
+        self.assertEqual(3, len(statements), statements)
 
 
 class _Collector:

@@ -188,12 +188,17 @@ class TestFleet(FleetTestCase):
         self.conf.set_override(
             'server_ca', made.server_authority.certificate_path,
             'haproxy_amphora')
+        for option in ('distributor_client_cert', 'distributor_ca'):
+            self.conf.set_override(
+                option, made.server_authority.certificate_path,
+                'hmsync_cluster')
         found = {certificate: value for (each, certificate), value in
                  self.values().items() if each == name}
         # 2030-01-01 in UTC.
         self.assertEqual(1893456000, found.pop('amphora'))
         end = records.utcnow() + datetime.timedelta(days=certificates.DAYS)
-        for option in ('client_cert', 'server_ca'):
+        for option in ('client_cert', 'server_ca', 'distributor_client_cert',
+                       'distributor_ca'):
             self.assertAlmostEqual(
                 end.replace(tzinfo=datetime.timezone.utc).timestamp(),
                 found.pop(option), delta=3600)

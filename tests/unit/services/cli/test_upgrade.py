@@ -2,6 +2,7 @@
 
 """octavia-hmsync upgrade check."""
 
+import datetime
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import tempfile
 import time
 import types
 
+from oslo_utils import fixture
 import sqlalchemy as sa
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
@@ -603,6 +605,25 @@ class TestClusters(CheckTestCase):
         # Without TLS there is none.
         self.ends.clear()
         self.assertEqual(('Success', None), self.distributors())
+
+    def test_own_certificates_that_end(self):
+        """Those for distributors alone; "Agents" has the others."""
+        own = {**CLUSTERS['hmsync_cluster'],
+               'distributor_client_cert': self.made.client_path}
+        self.assertEqual(('Success', None),
+                         self.distributors(hmsync_cluster=own))
+        clock = self.useFixture(fixture.TimeFixture())
+        clock.advance_time_delta(datetime.timedelta(
+            days=certificates.DAYS - 29))
+        self.assertEqual(('Success', None), self.distributors())
+        self.assertWarns(
+            f'[hmsync_cluster] distributor_client_cert = '
+            f'{self.made.client_path} ends on',
+            self.distributors(hmsync_cluster=own))
+        # make_client() tells of a file that cannot be read.
+        own['distributor_ca'] = '/nowhere'
+        self.assertEqual(('Success', None),
+                         self.distributors(hmsync_cluster=own))
 
     def test_distributors_that_are_booted(self):
         """Without any in the option; what booting needs is asked for."""
