@@ -53,6 +53,30 @@ function octavia_hmsync_list_remove {
     fi
 }
 
+# Takes an option out, for unstack to put it back.
+# octavia_hmsync_take_out section option
+function octavia_hmsync_take_out {
+    local value
+    value=$(iniget "$OCTAVIA_CONF" "$1" "$2")
+    if [[ -n $value ]]; then
+        echo "$1 $2 $value" >>"$OCTAVIA_HMSYNC_TAKEN"
+        inidelete "$OCTAVIA_CONF" "$1" "$2"
+    fi
+}
+
+# What was taken out last counts; what has been written since is newer.
+function octavia_hmsync_put_back {
+    local section option value
+    if [[ -f $OCTAVIA_HMSYNC_TAKEN ]]; then
+        while read -r section option value; do
+            if ! ini_has_option "$OCTAVIA_CONF" "$section" "$option"; then
+                iniset "$OCTAVIA_CONF" "$section" "$option" "$value"
+            fi
+        done < <(tac "$OCTAVIA_HMSYNC_TAKEN")
+        rm "$OCTAVIA_HMSYNC_TAKEN"
+    fi
+}
+
 function octavia_hmsync_install {
     if [[ -z $OCTAVIA_HMSYNC_AFTER_OCTAVIA ]]; then
         die $LINENO "octavia-hmsync needs Octavia: in local.conf, put" \
@@ -75,12 +99,75 @@ function octavia_hmsync_switch_off {
     octavia_hmsync_list_remove controller_worker statistics_drivers stats_db
     octavia_hmsync_withdraw_clusters
     inidelete "$OCTAVIA_CONF" hmsync driver
-    if [[ -f $OCTAVIA_HMSYNC_PINNED ]] && ! ini_has_option "$OCTAVIA_CONF" \
-            health_manager controller_ip_port_list; then
-        iniset "$OCTAVIA_CONF" health_manager controller_ip_port_list \
-            "$(cat "$OCTAVIA_HMSYNC_PINNED")"
+    octavia_hmsync_leave_network
+    octavia_hmsync_put_back
+}
+
+OCTAVIA_HMSYNC_NETWORK=hmsync-mgmt-net
+
+function octavia_hmsync_has_network {
+    [[ -n $OCTAVIA_HMSYNC_MANAGEMENT_CIDR && $OCTAVIA_NODE != api ]]
+}
+
+# Has amphorae be built in a network that the plugin makes, and this node have
+# a port there. Octavia's own, with the default names, stays unused.
+function octavia_hmsync_use_network {
+    local wildcard=0.0.0.0
+    if [[ $OCTAVIA_HMSYNC_MANAGEMENT_CIDR == *:* ]]; then
+        wildcard=::
     fi
-    rm -f "$OCTAVIA_HMSYNC_PINNED"
+    octavia_hmsync_take_out controller_worker amp_boot_network_list
+    octavia_hmsync_take_out controller_worker amp_secgroup_list
+    if [[ $(iniget "$OCTAVIA_CONF" health_manager bind_ip) \
+            != "$wildcard" ]]; then
+        octavia_hmsync_take_out health_manager bind_ip
+    fi
+    iniset "$OCTAVIA_CONF" hmsync_network management_subnet_cidr \
+        "$OCTAVIA_HMSYNC_MANAGEMENT_CIDR"
+    iniset "$OCTAVIA_CONF" hmsync_network network_name \
+        "$OCTAVIA_HMSYNC_NETWORK"
+    iniset "$OCTAVIA_CONF" hmsync_network amphora_security_group \
+        hmsync-mgmt-sec-grp
+    iniset "$OCTAVIA_CONF" hmsync_network health_manager_security_group \
+        hmsync-health-mgr-sec-grp
+    iniset "$OCTAVIA_CONF" hmsync_network supply_options True
+    iniset "$OCTAVIA_CONF" health_manager bind_ip "$wildcard"
+    iniset "$OCTAVIA_CONF" hmsync address_driver neutron_port
+    iniset "$OCTAVIA_CONF" hmsync address_interface "$OCTAVIA_HMSYNC_INTERFACE"
+}
+
+# Open vSwitch and interfaces are root's.
+# octavia_hmsync_port plug|unplug
+function octavia_hmsync_port {
+    sudo "$OCTAVIA_HMSYNC_BIN_DIR/octavia-hmsync" \
+        --config-file "$OCTAVIA_CONF" network port "$1"
+}
+
+# Other nodes find the network that the first one has made.
+function octavia_hmsync_make_network {
+    if [[ $OCTAVIA_NODE == main || $OCTAVIA_NODE == standalone ]]; then
+        octavia_hmsync network ensure || die $LINENO \
+            "octavia-hmsync: the management network could not be made"
+    fi
+    octavia_hmsync_port plug || die $LINENO \
+        "octavia-hmsync: this node has no port in the management network"
+}
+
+# The network goes with the database of Neutron, which stack.sh makes anew.
+function octavia_hmsync_leave_network {
+    local option
+    if [[ $(iniget "$OCTAVIA_CONF" hmsync_network network_name) \
+            != "$OCTAVIA_HMSYNC_NETWORK" ]]; then
+        return 0
+    fi
+    octavia_hmsync_port unplug || true
+    for option in management_subnet_cidr network_name amphora_security_group \
+            health_manager_security_group supply_options; do
+        inidelete "$OCTAVIA_CONF" hmsync_network "$option"
+    done
+    inidelete "$OCTAVIA_CONF" hmsync address_driver
+    inidelete "$OCTAVIA_CONF" hmsync address_interface
+    inidelete "$OCTAVIA_CONF" health_manager bind_ip
 }
 
 function octavia_hmsync_has_clusters {
@@ -248,12 +335,17 @@ function octavia_hmsync_restart {
     done
 }
 
-# local.conf can have set one of the options too, after post-config. The
-# services read them only when they start, and have started by now.
+# local.conf can have set one of the options too, after post-config, and
+# Octavia's plugin has made its own network since. The services read options
+# only when they start, and have started by now.
 function octavia_hmsync_switch_on_again {
     local before
     before=$(cksum <"$OCTAVIA_CONF")
     octavia_hmsync_switch_on
+    if octavia_hmsync_has_network; then
+        octavia_hmsync_use_network
+        octavia_hmsync_make_network
+    fi
     if [[ $(cksum <"$OCTAVIA_CONF") != "$before" ]]; then
         octavia_hmsync_restart "$OCTAVIA_HEALTHMANAGER" \
             "$OCTAVIA_CONSUMER" "$OCTAVIA_HOUSEKEEPER"
@@ -284,15 +376,14 @@ function octavia_hmsync_wait_registered {
 # that has only just been started and does not handle it yet. A health manager
 # does not look at the option.
 function octavia_hmsync_remove_pinned {
-    local pinned
-    pinned=$(iniget "$OCTAVIA_CONF" health_manager controller_ip_port_list)
-    if [[ -z $pinned ]] || ! is_service_enabled "$OCTAVIA_HOUSEKEEPER"; then
+    if ! ini_has_option "$OCTAVIA_CONF" health_manager \
+            controller_ip_port_list || \
+            ! is_service_enabled "$OCTAVIA_HOUSEKEEPER"; then
         return 0
     fi
     octavia_hmsync_wait "$OCTAVIA_HOUSEKEEPER has not published a list" \
         "sync status -f value -c generation | grep '[0-9]'"
-    echo "$pinned" >"$OCTAVIA_HMSYNC_PINNED"
-    inidelete "$OCTAVIA_CONF" health_manager controller_ip_port_list
+    octavia_hmsync_take_out health_manager controller_ip_port_list
     octavia_hmsync_restart "$OCTAVIA_CONSUMER" "$OCTAVIA_HOUSEKEEPER"
 }
 

@@ -357,6 +357,91 @@ class TestPinned(PluginTestCase):
         self.assertIn('the plugin cannot work', output)
 
 
+class TestNetwork(PluginTestCase):
+
+    CIDR = '172.16.0.0/22'
+    ENV = {'OCTAVIA_HMSYNC_MANAGEMENT_CIDR': CIDR}
+    MADE = ['octavia-hmsync network ensure',
+            'octavia-hmsync network port plug']
+
+    def make_with_network(self, **kwargs):
+        """Make one that Octavia's plugin has told of its own network."""
+        devstack = self.make_started_node(**kwargs)
+        for option in ('amp_boot_network_list', 'amp_secgroup_list'):
+            devstack.iniset('controller_worker', option, f'{option}-id')
+        return devstack
+
+    def extra(self, devstack, **env):
+        return devstack.phase('stack', 'extra', **{**self.ENV, **env})
+
+    def test_life(self):
+        devstack = self.make_with_network()
+        devstack.phase('unstack')
+        before = devstack.set_options()
+        devstack.phase('stack', 'post-config', **self.ENV)
+        calls = self.extra(devstack)
+        # Health managers announce their address there, workers build there.
+        self.assertEqual([*self.MADE, *RESTARTS], calls[:5])
+        for call in self.MADE:
+            node.parse_command(call.split()[1:])
+        conf = devstack.parse()
+        self.assertEqual([], conf.controller_worker.amp_boot_network_list)
+        self.assertEqual([], conf.controller_worker.amp_secgroup_list)
+        self.assertTrue(conf.hmsync_network.supply_options)
+        self.assertEqual(self.CIDR, conf.hmsync_network.management_subnet_cidr)
+        # Those of Octavia's plugin have the names that are the default.
+        for option in ('network_name', 'amphora_security_group',
+                       'health_manager_security_group'):
+            self.assertIn('hmsync', conf.hmsync_network[option])
+        self.assertEqual('neutron_port', conf.hmsync.address_driver)
+        self.assertNotEqual('o-hm0', conf.hmsync.address_interface)
+        self.assertEqual('0.0.0.0', conf.health_manager.bind_ip)
+
+        text = devstack.conf_path.read_text()
+        calls = self.extra(devstack)
+        self.assertEqual(text, devstack.conf_path.read_text())
+        self.assertEqual([], [call for call in calls if 'restart' in call])
+
+        self.assertEqual(['octavia-hmsync network port unplug'],
+                         devstack.phase('unstack', **self.ENV))
+        self.assertEqual(before, devstack.set_options())
+        self.assertEqual([], devstack.phase('clean', **self.ENV))
+
+    def test_without_unstack(self):
+        """Octavia's plugin writes its own anew; the last ones come back."""
+        devstack = self.make_with_network()
+        self.extra(devstack)
+        devstack.iniset('health_manager', 'bind_ip', '192.0.2.9')
+        self.extra(devstack)
+        self.assertEqual('0.0.0.0', devstack.parse().health_manager.bind_ip)
+        devstack.phase('unstack')
+        self.assertEqual('192.0.2.9', devstack.parse().health_manager.bind_ip)
+
+    def test_ipv6(self):
+        devstack = self.make_with_network()
+        self.extra(devstack, OCTAVIA_HMSYNC_MANAGEMENT_CIDR='fd00:7::/64')
+        self.assertEqual('::', devstack.parse().health_manager.bind_ip)
+
+    def test_further_nodes(self):
+        """One makes the network; octavia-api alone needs no port."""
+        devstack = self.make_with_network(node='subnode')
+        self.assertEqual(self.MADE[1:], self.extra(devstack)[:1])
+        devstack = self.make_with_network(node='api',
+                                          services='octavia,o-api')
+        self.assertEqual([], self.extra(devstack))
+
+    def test_it_fails(self):
+        for call, text in zip(self.MADE, (
+                'the management network could not be made',
+                'this node has no port in the management network'),
+                strict=True):
+            devstack = self.make_with_network()
+            devstack.fail(call.removeprefix('octavia-hmsync '))
+            code, output = devstack.try_phase('stack', 'extra', **self.ENV)
+            self.assertNotEqual(0, code)
+            self.assertIn(text, output)
+
+
 class TestMultinode(PluginTestCase):
 
     def test_only_a_health_manager(self):
@@ -393,7 +478,7 @@ class TestUnstack(PluginTestCase):
         text = devstack.conf_path.read_text()
         devstack.phase(*words)
         self.assertEqual(text, devstack.conf_path.read_text())
-        self.assertEqual([], list(devstack.dest.glob('data/*pinned*')))
+        self.assertEqual([], list(devstack.dest.glob('data/*taken*')))
 
     def test_unstack(self):
         self.check('unstack')
