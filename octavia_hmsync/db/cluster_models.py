@@ -104,6 +104,8 @@ class ClusterMember(model_base.Base):
     ordered = sa.Column(sa.String(36), nullable=True)
     # The availability zone that it is built in.
     zone = sa.Column(sa.String(255), nullable=True)
+    # Its compute host, where a manager asks for it.
+    host = sa.Column(sa.String(255), nullable=True)
     # Seconds for which a connection of it may be silent: the longest timeout
     # that its listeners ever had, because a haproxy from before a reload
     # keeps its own.

@@ -50,7 +50,7 @@ REPLACE = 'REPLACE'
 ALONE = 'alone'
 
 # What record() changes.
-_DETAILS = frozenset(('health', 'config_digest', 'error', 'zone',
+_DETAILS = frozenset(('health', 'config_digest', 'error', 'zone', 'host',
                       'connections', 'drained_at'))
 
 
@@ -80,6 +80,7 @@ class Member:
     now: datetime.datetime
     idle_timeout: int = 0
     drained_at: datetime.datetime | None = None
+    host: str | None = None
 
     @property
     def is_configured(self) -> bool:

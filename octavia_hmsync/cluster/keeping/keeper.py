@@ -102,7 +102,7 @@ class ClusterKeeper:
         self._clock = clock
         self._make_upkeep = make_upkeep
         self._make_urgency = make_urgency
-        self._followers = managers.get_followers()
+        self._followers = managers.get_followers('FOLLOWS_LOAD')
         self._rounds = Rounds(context.engine, self._followers, clock)
         self._running: crew.Crew[str] = crew.Crew(
             'hmsync-cluster', self._on_end)

@@ -11,6 +11,7 @@ import time
 
 from octavia_hmsync.cluster.distribution import backends
 from octavia_hmsync.cluster.instances import keeper as instance_keeper
+from octavia_hmsync.cluster.keeping import hosts
 from octavia_hmsync.cluster.keeping import keeper as cluster_keeper
 from octavia_hmsync.cluster.members import ticket_rotation
 from octavia_hmsync.cluster import work
@@ -43,7 +44,9 @@ class ClusterThreads:
             'distributor instances', self._keep_instances, interval, engine),
             periodic.PeriodicThread(
             'ticket rotation', lambda: self._ticket_rotation.run_once(),
-            ticket_rotation.INTERVAL, engine)]
+            ticket_rotation.INTERVAL, engine), periodic.PeriodicThread(
+            'member hosts', lambda: hosts.record(
+                conf, work.get_context().engine), hosts.INTERVAL, engine)]
 
     def wake(self):
         """Look at clusters now."""

@@ -145,6 +145,8 @@ class Member:
     :param is_current: whether it has the configuration of the ACTIVE members.
     :param load: None if it is not known, or the manager does not ask for it.
     :param zone: the availability zone of its amphora; None if it has none.
+    :param host: the compute host of its amphora, as Nova told it some minutes
+                 ago; None if it did not, or the manager does not ask for it.
     """
 
     id: str
@@ -159,6 +161,7 @@ class Member:
     is_current: bool = False
     load: Load | None = None
     zone: str | None = None
+    host: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -275,9 +278,11 @@ class ClusterManager(abc.ABC):
 
     :cvar FOLLOWS_LOAD: whether it wants the load of members. It is asked in
                         each round then, though nothing else has happened.
+    :cvar FOLLOWS_HOSTS: whether it wants the compute hosts of members.
     """
 
     FOLLOWS_LOAD = False
+    FOLLOWS_HOSTS = False
 
     def handle(self, event: Event) -> None:
         """Take note of an event; one process passes each event, once."""

@@ -45,17 +45,20 @@ def get_names():
 
 
 @functools.lru_cache(maxsize=None)
-def get_followers():
-    """Return the names of installed managers that follow the load."""
+def get_followers(what):
+    """Return the names of installed managers that follow something.
+
+    :param what: FOLLOWS_LOAD or FOLLOWS_HOSTS.
+    """
     found = []
     for name in get_names():
         try:
-            if get(name).FOLLOWS_LOAD:
+            if getattr(get(name), what):
                 found.append(name)
         except exceptions.InvalidConfiguration as e:
             # Its clusters say so, too, if it has any.
-            LOG.warning('Whether manager "%s" follows the load of clusters '
-                        'is not known: %s', name, e)
+            LOG.warning('Whether manager "%s" has %s is not known: %s', name,
+                        what, e)
     return tuple(found)
 
 

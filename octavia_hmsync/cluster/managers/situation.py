@@ -213,4 +213,4 @@ def _describe_member(member, view, found, digest, load):
         member.is_configured and member.config_digest == digest,
         load and base.Load(load.connections, load.connection_rate,
                            load.byte_rate, _age(load.now, load.heard_at)),
-        member.zone)
+        member.zone, member.host)

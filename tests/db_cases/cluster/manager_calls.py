@@ -11,6 +11,7 @@ from octavia_hmsync.cluster.db import admission as admission_repo
 from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import member_host as host_repo
 from octavia_hmsync.cluster.db import member_load as load_repo
 from octavia_hmsync.cluster.db import member_probe as probe_repo
 from octavia_hmsync.cluster.db import view as view_repo
@@ -55,6 +56,11 @@ class ManagerCalls(cluster_calls.ClusterCalls):
         cluster_id = self._make()
         cluster_repo.hold_builds(self.engine, cluster_id, 60)
         return cluster_id,
+
+    @_call(host_repo.scan)
+    def scan_hosts(self):
+        self._make()
+        return ['reference'],
 
     @_call(load_repo.scan)
     def scan_loads(self):

@@ -311,6 +311,7 @@ def upgrade():
         sa.Column('error', sa.Text, nullable=True),
         sa.Column('ordered', sa.String(36), nullable=True),
         sa.Column('zone', sa.String(255), nullable=True),
+        sa.Column('host', sa.String(255), nullable=True),
         sa.Column('idle_timeout', sa.Integer, nullable=False),
         sa.Column('connections', sa.Integer, nullable=True),
         sa.Column('drained_at', types.Timestamp, nullable=True),
