@@ -26,7 +26,7 @@ OPTS = [
         help='Address that the REST API listens at, :: for IPv4 and IPv6. '
              'It belongs into a network that controllers reach, and load '
              'balancers do not.'),
-    cfg.PortOpt('bind_port', default=9444,
+    cfg.PortOpt('bind_port', default=9444, min=1,
                 help='Port of the REST API.'),
     cfg.StrOpt('host', sample_default='<host name>',
                help='Name of this node, as Neutron knows it '

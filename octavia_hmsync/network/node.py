@@ -7,6 +7,8 @@ not work, this module finds out which of them failed.
 """
 
 import ipaddress
+import os
+import shutil
 import time
 
 from octavia_hmsync.conf import network as network_conf
@@ -31,6 +33,48 @@ def make_vswitch(conf):
     """Return the Open vSwitch of this node."""
     opts = conf[network_conf.GROUP]
     return ovs.Vswitch(opts.integration_bridge, opts.ovsdb_connection)
+
+
+def find_wrong_options(conf, engine, ports):
+    """Find options by which this node gets no port, as a list of lines.
+
+    :param ports: a port.NodePorts.
+    """
+    return [problem for problem in (_find_wrong_host(conf, engine, ports),
+                                    _find_wrong_vswitch(conf)) if problem]
+
+
+def _find_wrong_host(conf, engine, ports):
+    binding_host = get_binding_host(conf)
+    known = port_repo.get(engine, conf.host)
+    if known and known.binding_host not in (None, '', binding_host):
+        return (f'The port of this node is bound to {known.binding_host}, '
+                f'and [hmsync_network] binding_host, by default [DEFAULT] '
+                f'host, is {binding_host}, which "network port plug" '
+                f'refuses: set it back, or run "octavia-hmsync network port '
+                f'delete {conf.host}" first.')
+    try:
+        agents = ports.get_agents()
+    except exceptions.HMSyncException as e:
+        return str(e)
+    hosts = {host for _kind, host, _is_alive in agents or ()}
+    if agents is None or binding_host in hosts:
+        return None
+    return (f'Neutron has no agent on {binding_host}, by which name its port '
+            f'is to be bound to this node (agents report from: '
+            f'{_name(hosts)}): set [hmsync_network] binding_host, which is '
+            f'[DEFAULT] host by default, or start the agent of this node.')
+
+
+def _find_wrong_vswitch(conf):
+    # "network port plug" may have its own container, and needs root.
+    if os.geteuid() or shutil.which(ovs.PROGRAM) is None:
+        return None
+    try:
+        make_vswitch(conf).check_bridge()
+    except exceptions.VswitchUnavailable as e:
+        return str(e)
+    return None
 
 
 class Node:

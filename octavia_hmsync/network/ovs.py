@@ -16,6 +16,7 @@ import time
 
 from octavia_hmsync import exceptions
 
+PROGRAM = 'ovs-vsctl'
 # The node of its port; marks an interface that the plugin may change.
 _OWNER = 'hmsync-host'
 # When plug() last ran; a change, so that ovs-vswitchd must answer.
@@ -132,8 +133,8 @@ class Vswitch:
         return self._call('--if-exists', 'get', 'Open_vSwitch', '.',
                           'external_ids:hostname').strip().strip('"') or None
 
-    def check(self, name, found, host, port_id=None):
-        """Raise InterfaceConflict if what get() found is not the host's."""
+    def check_bridge(self):
+        """Raise VswitchUnavailable if the integration bridge is not there."""
         bridges = self._call('list-br').split()
         if self._bridge not in bridges:
             raise exceptions.VswitchUnavailable(
@@ -142,6 +143,10 @@ class Vswitch:
                 f'of this node, ovn-controller or neutron-openvswitch-agent, '
                 f'which makes it, or correct [hmsync_network] '
                 f'integration_bridge.')
+
+    def check(self, name, found, host, port_id=None):
+        """Raise InterfaceConflict if what get() found is not the host's."""
+        self.check_bridge()
         if found is None:
             if _is_here(name):
                 raise exceptions.InterfaceConflict(
@@ -189,7 +194,7 @@ class Vswitch:
             '--no-wait', f'--timeout={_CALL_TIMEOUT}', *arguments))
 
     def _run(self, *arguments):
-        command = ['ovs-vsctl', *arguments]
+        command = [PROGRAM, *arguments]
         if self._connection:
             command.insert(1, f'--db={self._connection}')
         try:

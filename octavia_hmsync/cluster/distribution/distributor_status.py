@@ -102,6 +102,15 @@ def record(engine, row, answer):
                  if answer.software_version else '')
 
 
+def get_patience(interval):
+    """Return how long ago a process that asks has heard a distributor.
+
+    :param interval: seconds between two rounds.
+    """
+    return datetime.timedelta(
+        seconds=_MISSED_ROUNDS * interval + LONGEST_ROUND)
+
+
 class Recorder:
     """Records what one process hears of distributors, with every round.
 
@@ -115,8 +124,7 @@ class Recorder:
 
     def __init__(self, engine, interval):
         self._engine = engine
-        self._patience = datetime.timedelta(
-            seconds=_MISSED_ROUNDS * interval + LONGEST_ROUND)
+        self._patience = get_patience(interval)
         # {id of a distributor that was OFFLINE and that this process has not
         # reached since: whether another process reaches it}.
         self._unreached: dict[str, bool] = {}

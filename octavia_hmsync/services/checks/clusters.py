@@ -17,8 +17,10 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import instance as booted_repo
 from octavia_hmsync.cluster.distribution import backends
+from octavia_hmsync.cluster.distribution import distributor_status
 from octavia_hmsync.cluster.managers import installed
 from octavia_hmsync.compat import changes
+from octavia_hmsync.compat import compute as compat_compute
 from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync.conf import ovn as ovn_conf
 from octavia_hmsync.db import lookup
@@ -68,6 +70,9 @@ def check_clusters(conf, engine):
         # They do no harm: a roll-back leaves them, for example.
         f'Added by others than octavia-hmsync, which does no harm: '
         f'{", ".join(others)}.' if others else None]
+    problem = _find_no_keeper(conf, engine, clusters)
+    if problem:
+        return finding.warning(' '.join(filter(None, [problem, *notes])))
     return finding.success(' '.join(filter(None, notes)) or None)
 
 
@@ -78,6 +83,32 @@ def _find_manager(conf):
     except exceptions.InvalidConfiguration as e:
         return str(e)
     return None
+
+
+def _find_no_keeper(conf, engine, clusters):
+    """Tell that no process looks after clusters, None if it is not known.
+
+    Each process that does asks distributors all the time, as OVN, and records
+    who answers.
+    """
+    if conf[cluster_conf.GROUP].keep_in_housekeeping:
+        return None
+    rows = distributor_repo.get_enabled(engine)
+    patience = distributor_status.get_patience(
+        conf[cluster_conf.GROUP].keeper_interval)
+    # When one was found to be OFFLINE is not recorded.
+    if any(row.last_seen and (row.status == distributor_repo.OFFLINE or
+                              row.now - row.last_seen <= patience)
+           for row in rows):
+        return None
+    if not rows and not clusters and not backends.is_ovn(conf) and (
+            not _get_wanted(conf, engine)):
+        # Instances are booted for the first cluster.
+        return None
+    return (f'[{cluster_conf.GROUP}] keep_in_housekeeping = False, and no '
+            f'process is seen that looks after clusters and hears what '
+            f'distributes: without one no dead amphora is replaced. Start '
+            f'octavia-hmsync-cluster-manager, or remove the option.')
 
 
 def _find_own_keys(conf):
@@ -183,26 +214,49 @@ def _find_unknown(conf):
     if not _get_limit(conf):
         return []
     from octavia_hmsync.cluster.instances import cloud as instance_cloud
+    from octavia_hmsync import compute
     from octavia_hmsync.image import target
 
     options = instance_cloud.read_options(conf)
+    found = _find_no_ids(
+        conf, cloud.NEUTRON, lambda: cloud.connect(conf).network,
+        (('distributor_network_id', 'network', [options.network_id]),
+         ('distributor_secgroup_list', 'security_group',
+          options.security_groups)))
+    if conf.controller_worker.compute_driver == compat_compute.NOVA_DRIVER:
+        group = options.server_group
+        found += _find_no_ids(
+            conf, compute.NOVA, lambda: compute.connect_to_nova(conf).compute,
+            (('distributor_flavor_id', 'flavor', [options.flavor_id]),
+             ('distributor_server_group', 'server_group',
+              [group] if group else [])))
     try:
-        with cloud.reported(conf, 'find what distributors are booted with'):
-            network = cloud.connect(conf).network
-            wrong = [(name, value) for name, values, find in (
-                ('distributor_network_id', [options.network_id],
-                 network.find_network),
-                ('distributor_secgroup_list', options.security_groups,
-                 network.find_security_group)) for value in values
-                # A name is found, too.
-                if getattr(find(value), 'id', None) != value]
         image = target.Targets(conf).get(options.image_tag)
     except exceptions.HMSyncException as e:
-        return [str(e)]
-    found = [f'[{cluster_conf.GROUP}] {name} has {value}, which is the id of '
-             f'nothing in Neutron: no distributor can be booted. Correct it.'
-             for name, value in wrong]
+        return [*found, str(e)]
     return [*found, image.problem] if image.problem else found
+
+
+def _find_no_ids(conf, service, connect, wanted):
+    """Tell which values of options are ids of nothing in a service.
+
+    :param connect: returns the SDK's proxy of the service.
+    :param wanted: (option, kind of thing, its values) for each option.
+    """
+    try:
+        with cloud.reported(conf, 'find what distributors are booted with',
+                            service):
+            api = connect()
+            wrong = [(option, value) for option, kind, values in wanted
+                     for value in values
+                     # A name is found, too.
+                     if getattr(getattr(api, f'find_{kind}')(value), 'id',
+                                None) != value]
+    except exceptions.HMSyncException as e:
+        return [str(e)]
+    return [f'[{cluster_conf.GROUP}] {option} has {value}, which is the id '
+            f'of nothing in {service.name}: no distributor can be booted. '
+            f'Correct it.' for option, value in wrong]
 
 
 def _get_wanted(conf, engine):
@@ -276,7 +330,6 @@ def _ask(conf, wanted):
               others that need attention soon), lists of lines.
     """
     # Imported late: it is slow.
-    from octavia_hmsync.cluster.distribution import distributor_status
     from octavia_hmsync.cluster.distribution.ovs import distributors
 
     def ask(one):

@@ -159,7 +159,8 @@ def check_options(conf, _engine):
             wrong.append(str(e))
     if wrong:
         wrong.append('The plugin is off until then.')
-    wrong += settings.find_unreadable(conf)
+    unreadable = settings.find_unreadable(conf)
+    wrong += unreadable or settings.find_ports(conf)
     notes = settings.find_useless(conf) if not wrong else []
     unknown = find_unknown(conf, read(conf))
     if unknown:

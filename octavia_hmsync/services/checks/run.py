@@ -114,8 +114,9 @@ def check_tables(_conf, engine):
 
 
 def check_network(conf, engine):
-    """Whether new amphorae get the management network that was made."""
-    found = settings.find_network(conf, engine)
+    """Whether new amphorae and this node get the management network."""
+    found = [*settings.find_network(conf, engine),
+             *settings.find_node(conf, engine)]
     return finding.warning(' '.join(found)) if found else finding.success()
 
 
@@ -148,6 +149,7 @@ CHECKS = (
 # What these checks ask, and may wait for.
 _ASKED = {
     DATABASE: 'the database',
+    'Management network': 'Neutron and Open vSwitch of this host',
     'Housekeeping': 'the database and the jobboard',
     'Amphora agents': 'agents of amphorae',
     'Distributors': 'distributors, Neutron, or the databases of OVN',

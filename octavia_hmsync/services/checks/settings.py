@@ -16,14 +16,18 @@ import oslo_messaging
 from octavia_hmsync import addresses as addr
 from octavia_hmsync.cluster.api import readiness
 from octavia_hmsync import compat
+from octavia_hmsync.compat import compute as compat_compute
 from octavia_hmsync.conf import network as network_conf
 from octavia_hmsync.conf import opts as groups
 from octavia_hmsync import exceptions
 from octavia_hmsync.network.db import network as network_repo
+from octavia_hmsync.network.db import port as port_repo
 from octavia_hmsync.network import network
 from octavia_hmsync.notifications import broker
 from octavia_hmsync.sync.db import zone as zone_repo
 
+# The driver of the address that the port of a node has.
+_NODE_PORT = 'neutron_port'
 # Octavia's own driver of statistics, which writes those of tenants.
 _OF_TENANTS = 'stats_db'
 _METRICS = ('health_manager_metrics_address', 'house_keeping_metrics_address')
@@ -88,9 +92,10 @@ def find_network(conf, engine):
     group = conf[network_conf.GROUP]
     ids = network_repo.get_ids(engine, group.network_name)
     if ids is None:
-        if not group.supply_options or (
-                conf.controller_worker.amp_boot_network_list):
+        if conf.controller_worker.amp_boot_network_list:
             return []
+        if not group.supply_options:
+            return _find_no_network(conf)
         return [f'[hmsync_network] supply_options = True supplies nothing: no '
                 f'network {group.network_name} was made, and new amphorae '
                 f'have none. Run "octavia-hmsync network ensure", or correct '
@@ -112,6 +117,50 @@ def find_network(conf, engine):
             f'ensure" has made: name {made}, or set [hmsync_network] '
             f'supply_options = True.')
     return found
+
+
+def find_node(conf, engine):
+    """Find options by which this host has no port in the network.
+
+    Only of a host that has one, or is to have one.
+    """
+    group = conf[network_conf.GROUP]
+    ids = network_repo.get_ids(engine, group.network_name)
+    if ids is None or not (
+            conf.hmsync.address_driver == _NODE_PORT or group.binding_host or
+            group.ovsdb_connection or port_repo.get(engine, conf.host)):
+        return []
+    # Imported late: it is slow.
+    from octavia_hmsync import cloud
+    from octavia_hmsync.network import node
+    from octavia_hmsync.network import port
+
+    try:
+        ports = port.NodePorts(conf, cloud.connect(conf), ids)
+    except exceptions.CloudUnavailable as e:
+        return [str(e)]
+    return node.find_wrong_options(conf, engine, ports)
+
+
+def _find_no_network(conf):
+    """Tell of an empty amp_boot_network_list, where Nova has to choose."""
+    if conf.controller_worker.compute_driver != compat_compute.NOVA_DRIVER:
+        return []
+    return ['[controller_worker] amp_boot_network_list is empty: Nova takes '
+            'the only network of the project of Octavia for new amphorae, '
+            'and with none or several it builds nothing. Name the management '
+            'network there.']
+
+
+def find_ports(conf):
+    """Find ports of Octavia at which nothing can be reached."""
+    return [f'[{group}] bind_port = 0 is any free port, and {effect}: set it '
+            f'to that of all controllers, {usual} by default.'
+            for group, usual, effect in (
+                ('health_manager', 5555, 'no health manager registers'),
+                ('haproxy_amphora', 9443, 'no agent of an amphora can be '
+                                          'reached'))
+            if not conf[group].bind_port]
 
 
 def find_providers(conf):

@@ -139,6 +139,11 @@ class Keepalive:
 
     def _find_address(self):
         bind = self._conf.health_manager
+        if not bind.bind_port:
+            raise exceptions.InvalidConfiguration(
+                'Amphorae cannot send to [health_manager] bind_port = 0, '
+                'which is any free port: set it to that of all controllers, '
+                '5555 by default, and restart octavia-health-manager.')
         if not self._listener.is_listening():
             raise exceptions.HMSyncException(
                 f'No process listens for heartbeats at {bind.bind_ip} port '

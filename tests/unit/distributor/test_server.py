@@ -43,9 +43,9 @@ class TestConf(base.TestCase):
             self.parse(host='network1')))
 
     def test_wrong(self):
-        for name, value in (('bind_port', '99999'), ('bind_host', 'a b'),
-                            ('threads', '1'), ('restore_interval', 'x'),
-                            ('max_pins', '-1')):
+        for name, value in (('bind_port', '99999'), ('bind_port', '0'),
+                            ('bind_host', 'a b'), ('threads', '1'),
+                            ('restore_interval', 'x'), ('max_pins', '-1')):
             error = self.assertRaises(exceptions.InvalidConfiguration,
                                       self.parse, **{name: value})
             self.assertIn(name, str(error))

@@ -21,6 +21,7 @@ from octavia_hmsync.cluster.distribution.ovn import connections
 from octavia_hmsync.cluster.distribution.ovn import nat
 from octavia_hmsync.cluster.distribution.ovs import distributors
 from octavia_hmsync.cluster.distribution.ovs import floating_ips
+from octavia_hmsync import compute
 from octavia_hmsync.db import models
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import target
@@ -45,7 +46,8 @@ PATIENT = ('--timeout', '600')
 GOOD = {
     'DEFAULT': {'config_source': 'hmsync'},
     'hmsync': {'driver': 'octavia_hmsync', 'allow_loopback': True},
-    'controller_worker': {'statistics_drivers': 'stats_db, hmsync'},
+    'controller_worker': {'statistics_drivers': 'stats_db, hmsync',
+                          'amp_boot_network_list': 'net'},
     'health_manager': {'bind_ip': '127.0.0.1', 'heartbeat_key': KEY},
 }
 
@@ -463,6 +465,9 @@ class TestClusters(CheckTestCase):
         self.agents = set()
         self.refusal = None
         self.patch(floating_ips.cloud, 'connect', self.connect)
+        self.patch(compute, 'connect_to_nova', lambda conf: (
+            types.SimpleNamespace(compute=types.SimpleNamespace(
+                find_flavor=self.find, find_server_group=self.find))))
 
     def connect(self, conf):
         if self.refusal:
@@ -638,10 +643,14 @@ class TestClusters(CheckTestCase):
                          self.clusters(hmsync_cluster=wanted))
         self.assertEqual(('Success', None),
                          self.distributors(hmsync_cluster=wanted))
-        for name, value in (('distributor_network_id', 'by-name'),
-                            ('distributor_secgroup_list', 'group, gone')):
+        for service, name, value in (
+                ('Neutron', 'distributor_network_id', 'by-name'),
+                ('Neutron', 'distributor_secgroup_list', 'group, gone'),
+                ('Nova', 'distributor_flavor_id', 'by-name'),
+                ('Nova', 'distributor_server_group', 'gone')):
             self.assertWarns(
-                f'{name} has {value.split()[-1]}, which is the id of nothing',
+                f'{name} has {value.split()[-1]}, which is the id of nothing '
+                f'in {service}',
                 self.distributors(hmsync_cluster={**wanted, name: value}))
         self.patch(target.Targets, '_find', lambda _self, tag: target.Target(
             None, f'No image has the tag {tag}.'))
@@ -668,6 +677,32 @@ class TestClusters(CheckTestCase):
         distributor_repo.sync(self.engine, 'hmsync_ovs', {})
         self.assertEqual(('Success', None),
                          self.distributors(hmsync_cluster=wanted))
+
+    def test_clusters_that_nothing_looks_after(self):
+        """Whatever looks after them hears distributors all the time."""
+        words = 'no process is seen that looks after clusters'
+
+        def look(**options):
+            return self.clusters(hmsync_cluster={
+                **options, 'keep_in_housekeeping': False})
+
+        listed = CLUSTERS['hmsync_cluster']
+        self.assertWarns(words, look(**listed))
+        one, _two = distributor_repo.sync(self.engine, 'hmsync_ovs', {
+            'one': 'https://127.0.0.1:1', 'two': 'https://127.0.0.1:2'})
+        self.assertWarns(words, look(**listed))
+        distributor_repo.set_status(self.engine, one.id, 'ONLINE')
+        self.assertEqual(('Success', None), look(**listed))
+        self.make_older(models.Distributor, 'last_seen', 100, id=one.id)
+        self.assertWarns(words, look(**listed))
+        # Since when is not known.
+        distributor_repo.set_status(self.engine, one.id, 'OFFLINE')
+        self.assertEqual(('Success', None), look(**listed))
+        distributor_repo.sync(self.engine, 'hmsync_ovs', {})
+        # None is booted before the first cluster.
+        self.assertEqual(('Success', None), look(distributor_instances=2))
+        self.add_cluster()
+        self.assertWarns(words, look(distributor_instances=2))
 
     def test_distributor_that_does_not_work(self):
         self.broken.add('https://127.0.0.1:2')

@@ -3,12 +3,18 @@
 """What upgrade check finds by opening files, connecting, and waiting."""
 
 import datetime
+import os
 import threading
+import types
 
+import fixtures
 from oslo_utils import fixture
 
 from octavia_hmsync.cli import finding
+from octavia_hmsync import cloud
+from octavia_hmsync import exceptions
 from octavia_hmsync.network.db import network as network_repo
+from octavia_hmsync.network.db import port as port_repo
 from octavia_hmsync.services.checks import controllers
 from octavia_hmsync.services.checks import run
 from tests.cloud import ailing
@@ -18,6 +24,13 @@ from tests.unit.services.cli import test_upgrade
 
 AGENTS = 'Amphora agents'
 ASK = controllers._ask
+
+
+def make_network(engine, network_id):
+    """Have the management network made."""
+    network_repo.claim(engine, 'lb-mgmt-net', 'me', 60)
+    network_repo.record(engine, 'lb-mgmt-net', 'me', network_repo.Ids(
+        network_id, 'subnet1', 'sg1', 'sg2'))
 
 
 class TestAgents(test_upgrade.CheckTestCase):
@@ -166,8 +179,7 @@ class TestOctavia(test_upgrade.CheckTestCase):
     def network(self, supply, **options):
         return self.found(
             'Management network', hmsync_network={'supply_options': supply},
-            controller_worker={**test_upgrade.GOOD['controller_worker'],
-                               **options})
+            controller_worker={'amp_boot_network_list': '', **options})
 
     def test_network_that_is_left_over(self):
         old = {'amp_boot_network_list': 'old', 'amp_secgroup_list': 'sg'}
@@ -176,11 +188,11 @@ class TestOctavia(test_upgrade.CheckTestCase):
         self.assertEqual('Success', self.network(True, **old)[0])
         self.assertWarns('no network lb-mgmt-net was made',
                          self.network(True))
-        self.assertEqual('Success', self.network(False)[0])
-        network_repo.claim(self.engine, 'lb-mgmt-net', 'me', 60)
-        self.assertTrue(network_repo.record(
-            self.engine, 'lb-mgmt-net', 'me', network_repo.Ids(
-                'net1', 'subnet1', 'sg1', 'sg2')))
+        self.assertWarns('[controller_worker] amp_boot_network_list is empty: '
+                         'Nova takes', self.network(False))
+        self.assertEqual('Success', self.network(
+            False, compute_driver='compute_noop_driver')[0])
+        make_network(self.engine, 'net1')
         found = self.network(True, **old)
         for words in ('amp_boot_network_list = old in octavia.conf keeps new '
                       'amphorae out of what "network ensure" has made, net1: '
@@ -191,6 +203,13 @@ class TestOctavia(test_upgrade.CheckTestCase):
                          self.network(False))
         for supply, options in ((True, {}), (True, made), (False, made)):
             self.assertEqual('Success', self.network(supply, **options)[0])
+
+    def test_ports_that_are_any(self):
+        for group, effect in (('health_manager', 'no health manager'),
+                              ('haproxy_amphora', 'no agent')):
+            self.assertFails(
+                f'[{group}] bind_port = 0 is any free port, and {effect}',
+                self.found('Options', **{group: {'bind_port': 0}}))
 
     def test_url_without_a_driver(self):
         self.write(database={'connection': 'mysql://o:S3cret@127.0.0.1/o'})
@@ -208,6 +227,96 @@ class TestOctavia(test_upgrade.CheckTestCase):
                     'jobboard_backend_hosts': '127.0.0.1',
                     'jobboard_backend_port': '1',
                     'jobboard_backend_driver': 'redis_taskflow_driver'}))
+
+
+# Has br-int, at its usual place.
+OVS_VSCTL = """#!/bin/sh
+case "$*" in
+*--db=*) echo 'ovs-vsctl: unix:/nowhere: database connection failed ()' >&2
+         exit 1;;
+*list-br) echo br-int;;
+esac
+"""
+
+
+class TestNode(test_upgrade.CheckTestCase):
+    """The port of this host, controller1, in the management network."""
+
+    def setUp(self):
+        super().setUp()
+        path = os.path.join(self.directory, 'ovs-vsctl')
+        with open(path, 'w') as script:
+            script.write(OVS_VSCTL)
+        os.chmod(path, 0o755)
+        self.useFixture(fixtures.EnvironmentVariable(
+            'PATH', f'{self.directory}:/bin:/usr/bin'))
+        self.user = 0
+        self.patch(os, 'geteuid', lambda: self.user)
+        self.hosts = ['controller1', 'compute1']
+        self.patch(cloud, 'connect', self.connect)
+        make_network(self.engine, 'net')
+
+    def connect(self, conf):
+        if isinstance(self.hosts, Exception):
+            raise self.hosts
+        return types.SimpleNamespace(network=types.SimpleNamespace(
+            agents=lambda: [types.SimpleNamespace(
+                agent_type='Open vSwitch agent', host=host, is_alive=True)
+                for host in self.hosts]))
+
+    def node(self, driver='neutron_port', **options):
+        return self.found(
+            'Management network', hmsync_network=options,
+            hmsync={**test_upgrade.GOOD['hmsync'], 'address_driver': driver},
+            controller_worker={
+                **test_upgrade.GOOD['controller_worker'],
+                'amp_secgroup_list': 'sg1'})
+
+    def test_good(self):
+        self.assertEqual(('Success', None), self.node())
+        self.assertEqual(('Success', None), self.node(
+            'bind_ip', binding_host='compute1'))
+
+    def test_binding_host(self):
+        words = 'Neutron has no agent on nosuch'
+        for driver in ('neutron_port', 'bind_ip'):
+            found = self.node(driver, binding_host='nosuch')
+            self.assertWarns(words, found)
+            self.assertIn('report from: compute1, controller1', found[1])
+        self.hosts = ['compute1']
+        self.assertWarns('Neutron has no agent on controller1', self.node())
+        # A host that has no port.
+        self.assertEqual(('Success', None), self.node('bind_ip'))
+        self.hosts = exceptions.CloudUnavailable('Neutron is away.')
+        self.assertWarns('Neutron is away.', self.node())
+
+    def test_binding_host_of_before(self):
+        port_repo.claim(self.engine, 'controller1', 'me', 60)
+        port_repo.record(self.engine, 'me', 'controller1', 'port', 'mac',
+                         ('192.0.2.1',), 'compute1')
+        for driver in ('neutron_port', 'bind_ip'):
+            self.assertWarns('The port of this node is bound to compute1',
+                             self.node(driver))
+        self.assertEqual(('Success', None),
+                         self.node(binding_host='compute1'))
+
+    def test_integration_bridge(self):
+        wrong = {'integration_bridge': 'br-lan'}
+        self.assertWarns(
+            'Open vSwitch has no bridge br-lan (it has br-int)',
+            self.node(**wrong))
+        # These cannot tell.
+        self.user = 1000
+        self.assertEqual(('Success', None), self.node(**wrong))
+        self.user = 0
+        os.unlink(os.path.join(self.directory, 'ovs-vsctl'))
+        self.useFixture(fixtures.EnvironmentVariable('PATH', '/nowhere'))
+        self.assertEqual(('Success', None), self.node(**wrong))
+
+    def test_ovsdb_connection(self):
+        self.assertWarns(
+            'ovsdb-server cannot be reached at unix:/nowhere',
+            self.node('bind_ip', ovsdb_connection='unix:/nowhere'))
 
 
 class TestClusters(test_upgrade.CheckTestCase):

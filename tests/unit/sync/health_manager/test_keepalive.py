@@ -170,6 +170,12 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertRefused(exceptions.HMSyncException, 'No process listens')
         self.assertEqual({}, self.rows_by_host)
 
+    def test_any_free_port(self):
+        self.keepalive._conf.set_override('bind_port', 0, 'health_manager')
+        self.assertRefused(exceptions.InvalidConfiguration,
+                           'send to [health_manager] bind_port = 0')
+        self.assertEqual({}, self.rows_by_host)
+
     def test_no_complaint_before_the_listener_had_time(self):
         self.listener.listening, self.listener.starting = False, True
         self.keepalive.beat()
