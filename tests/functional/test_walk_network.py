@@ -105,6 +105,23 @@ class TestWalkNetwork(walks.NetworkPages, base.BaseTestCase):
 
         waiting.wait_for(is_listed, f'{HOST} with {port["ip_address"]}', 60,
                          processes=[self.manager])
+        self.expect_node({})
+        self.expect_node({
+            'binding_host': 'nosuch', 'integration_bridge': 'br-nosuch'},
+            'binding_host, by default [DEFAULT] host, is nosuch',
+            'no bridge br-nosuch')
+
+    def expect_node(self, options, *problems):
+        """See what "upgrade check" tells of options of this node."""
+        before = self.options['hmsync_network']
+        self.configure({'hmsync_network': options})
+        _code, output = self.shell.run('octavia-hmsync upgrade check -f json')
+        self.configure({'hmsync_network': {
+            name: before.get(name) for name in options}})
+        details, = (row['details'] for row in json.loads(output)
+                    if row['check'] == 'Management network')
+        self.expect(bool(details) == bool(problems) and all(
+            problem in details for problem in problems), output)
 
     def delete_ports(self):
         self.manager.stop()
