@@ -54,8 +54,10 @@ NOT_WALKED = {
     'octavia-operator.rst': _OTHER_TOOL,
     'charm-octavia.rst': _OTHER_TOOL,
     'yaook.rst': _OTHER_TOOL,
-    'roll-out-clusters.rst': 'soak.test_walk does, on two network nodes',
-    'roll-out-images.rst': 'soak.test_walk does, with traffic',
+    'roll-out-clusters.rst': 'test_walk_clusters does, soak.test_walk with '
+                             'traffic',
+    'roll-out-images.rst': 'test_walk_images does, soak.test_walk with '
+                           'traffic',
     'roll-out-network.rst': 'test_walk_network does',
     'network-nodes.rst': 'for network nodes; test_distributor has one',
     'openstack-ansible.rst': _OTHER_TOOL,

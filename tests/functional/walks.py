@@ -3,7 +3,8 @@
 """How the pages of the other parts' roll-outs are walked.
 
 tests/functional/test_walk.py tells what a walk is. The clouds that these need
-are elsewhere: test_walk_network.py beside this, and tests/soak/test_walk.py.
+are elsewhere: test_walk_network.py, test_walk_images.py and
+test_walk_clusters.py beside this, and, with traffic, tests/soak/test_walk.py.
 """
 
 import contextlib
