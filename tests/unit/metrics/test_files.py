@@ -105,9 +105,25 @@ class TestDashboard(base.BaseTestCase):
                 self.assertLess(1, len(panel['fieldConfig']['defaults'][
                     'thresholds']['steps']))
         self.assertEqual(
-            ['The list of health managers', 'Image upgrades', 'Clusters'],
+            ['The list of health managers', 'Image upgrades', 'Clusters',
+             'The management network'],
             [panel['title'] for panel in self.dashboard['panels']
              if panel['type'] == 'row'])
+
+    def test_network(self):
+        """What the alert of the management network is about is shown."""
+        alert, = (rule['expr'] for group in yaml.safe_load(
+            metrics.RULES.read_text())['groups'] for rule in group['rules']
+            if rule['alert'] == 'OctaviaHMSyncNetworkNotChecked')
+        threads, = re.findall('thread=~"[^"]+"', alert)
+        titles = [panel['title'] for panel in self.dashboard['panels']]
+        first = titles.index('The management network') + 1
+        shown = [target['expr'] for panel in self.dashboard['panels'][first:]
+                 for target in panel['targets']]
+        self.assertEqual([True, True], [threads in each for each in shown])
+        # The alert comes from this number on.
+        self.assertEqual(int(alert.split()[-1]), self.dashboard['panels'][-1][
+            'fieldConfig']['defaults']['thresholds']['steps'][-1]['value'])
 
     def test_panels_do_not_overlap(self):
         cells = [(panel['gridPos']['x'] + x, panel['gridPos']['y'] + y)
