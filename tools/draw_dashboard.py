@@ -42,8 +42,9 @@ from tools import demo_image  # noqa: E402
 DASHBOARD = TOP / 'etc/grafana/octavia-hmsync.json'
 PICTURE = TOP / 'doc/source/_static/dashboard.svg'
 
-LIST, IMAGES, CLUSTERS = (
-    'The list of health managers', 'Image upgrades', 'Clusters')
+LIST, IMAGES, CLUSTERS, NETWORK = (
+    'The list of health managers', 'Image upgrades', 'Clusters',
+    'The management network')
 
 PORT = 9180
 KEEPER = 90
@@ -150,6 +151,18 @@ class ImageStory(demo_image.ImageDemo):
         time.sleep(2 * READ_INTERVAL)
 
 
+class NetworkStory(ImageStory):
+    """A network is made; Neutron is away; .marks tells from when to when."""
+
+    def run(self):
+        self._run('network', 'ensure')
+        time.sleep(2 * READ_INTERVAL)
+        for change in (self.cloud.neutron.stop, self.cloud.neutron.start):
+            self.marks.append(time.time())
+            change()
+            time.sleep(3 * READ_INTERVAL)
+
+
 class ClusterStory(demo_cluster.ClusterDemo):
     """The demo of clusters; .marks tells when each thing happened."""
 
@@ -228,6 +241,18 @@ def record_clusters():
     with clusters.ClusterOctavia(workers=1, options=make_options(
             demo_cluster.DRAINING)) as cloud:
         return record_whole(CLUSTERS, cloud, ClusterStory)
+
+
+def record_network():
+    """Run the story of the management network; returns a Recording."""
+    with octavia.Octavia(workers=1, options=make_options({
+            'hmsync_network': {
+                'management_subnet_cidr': '172.30.0.0/24',
+                'network_name': 'hmsync-mgmt-net',
+                'amphora_security_group': 'hmsync-mgmt-sec-grp',
+                'health_manager_security_group': 'hmsync-health-mgr-sec-grp',
+                'reconcile_interval': 3}})) as cloud:
+        return record_whole(NETWORK, cloud, NetworkStory)
 
 
 def make_options(others=None):
@@ -358,7 +383,7 @@ def main():
     if os.geteuid():
         sys.exit('This needs root, as the demo does.')
     recordings = [record_list(arguments.amphorae), record_images(),
-                  record_clusters()]
+                  record_clusters(), record_network()]
     arguments.output.parent.mkdir(exist_ok=True)
     draw(recordings, arguments.output)
 
