@@ -46,8 +46,7 @@ hostname {host}
 # The shell reaps what daemons leave.
 {libvirtd} -f {top}/libvirtd.conf --pid-file {top}/libvirtd.pid
 """
-# The vswitch at the other end may be a program: no checksum is left to do for
-# hardware.
+# Without qemu.OFFLOADS.
 _EMULATOR = """#!/bin/sh
 exec {program} "$@" {off}
 """

@@ -45,13 +45,6 @@ class Server(machine.Guest):
         """Cut its power."""
         self._libvirt.virsh('destroy', self._domain)
 
-    def console(self):
-        """What it has written to its console."""
-        try:
-            return self._console.read_text(errors='replace')
-        except OSError as e:
-            return f'(no console: {e})'
-
     def log_tail(self, lines=60):
         return '\n'.join(self.console().splitlines()[-lines:])
 
@@ -96,7 +89,7 @@ class Compute(fixtures.Fixture):
 
     @property
     def instances(self):
-        """Return {id: Server} of those that a host has."""
+        """Return {id: Server} of all servers that have a host."""
         return {each.id: Server(self, each) for each in self._api.servers()
                 if each.compute_host}
 

@@ -61,7 +61,7 @@ class Rooms:
         self._whole = pipeline.Room.ENOUGH
         self._cache = pipeline.Room.ENOUGH
         self._of_vips: dict[str, pipeline.Room] = {}
-        # When somebody was told last that it is scarce.
+        # By VIP: when get() told last that it is scarce.
         self._scarce_at: dict[str, float] = {}
         self._next = 0
 

@@ -54,7 +54,17 @@ class Image(instance.Image):
 
 
 class Guest:
-    """Runs commands inside; for what has .agent, a qemu.GuestAgent."""
+    """Runs commands inside, and has the console.
+
+    For what has .agent, a qemu.GuestAgent, and ._console, a pathlib.Path.
+    """
+
+    def console(self):
+        """What it has written to its console."""
+        try:
+            return self._console.read_text(errors='replace')
+        except OSError as e:
+            return f'(no console: {e})'
 
     def wait_until_up(self):
         """Wait until commands can be run in it; returns self."""
@@ -228,13 +238,6 @@ class VirtualMachine(Guest, instance.Bootable, fixtures.Fixture):
     @property
     def log_path(self):
         return str(self._console)
-
-    def console(self):
-        """What it has written to its console."""
-        try:
-            return self._console.read_text(errors='replace')
-        except OSError as e:
-            return f'(no console: {e})'
 
     def log_tail(self, lines=60):
         said = self._qemu.log_tail() if self._qemu else ''

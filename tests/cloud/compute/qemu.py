@@ -20,8 +20,8 @@ _VIRTUALISATION = ('kvm', 'max')
 # Where it works, it is a matter of one.
 _PROBE_SECONDS = 20
 _INIT = 'Run /bin/true as init process'
-# Whoever is at the other end of a network interface may not be a kernel: no
-# checksum is left to do for hardware.
+# The vswitch at the other end may be a program: no checksum is left to do for
+# hardware.
 OFFLOADS = ('csum', 'gso', 'guest_csum', 'guest_tso4', 'guest_tso6',
             'guest_ecn', 'guest_ufo', 'host_tso4', 'host_tso6', 'host_ecn',
             'host_ufo', 'mrg_rxbuf')
