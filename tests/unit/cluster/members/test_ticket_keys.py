@@ -270,7 +270,10 @@ class TestRotation(TicketsTestCase):
             'listener': [{**listener, 'protocol': 'TERMINATED_HTTPS'}]})
         for agent in self.agents:
             self.add_row(agent)
-        self.now = NOW
+        # A period of this load balancer begins: minutes later it is the same.
+        get_period = ticket_keys.make(self.conf, self.lb.id).get_period
+        self.now = next(now for now in range(NOW, NOW + PERIOD + 60, 60)
+                        if get_period(now) != get_period(now - 60))
         self.patch(ticket_rotation.time, 'time', lambda: self.now)
         self.subject.update(self.lb)
         self.forget()
