@@ -66,11 +66,14 @@ class Agent:
     may have done then what it was asked for.
 
     :param timeout: seconds for each request; [hmsync] upload_timeout if None.
+    :param silence: seconds until something must have come from there, too.
     """
 
-    def __init__(self, client, amphora_id, lb_network_ip, timeout=None):
+    def __init__(self, client, amphora_id, lb_network_ip, timeout=None,
+                 silence=None):
         self._client = client
         self._timeout = timeout
+        self._silence = silence
         self.amphora_id = amphora_id
         self.lb_network_ip = lb_network_ip
 
@@ -78,7 +81,8 @@ class Agent:
              allowed=(), kept=_KEPT):
         status, text = asyncio.run(self._client.ask(
             self.amphora_id, self.lb_network_ip, method, path, body,
-            content_type, timeout=self._timeout, kept=kept))
+            content_type, timeout=self._timeout, kept=kept,
+            silence=self._silence))
         if 200 <= status < 300 or status in allowed:
             return status, text
         # Not the agent's own text: it may hold control characters for a

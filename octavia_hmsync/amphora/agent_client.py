@@ -178,18 +178,24 @@ class RestAgentClient:
                           self._heartbeat_key)
 
     async def ask(self, amphora_id, lb_network_ip, method, path, body='',
-                  content_type='application/json', timeout=None, kept=1024):
+                  content_type='application/json', timeout=None, kept=1024,
+                  silence=None):
         """Make one request of the API, on its own connection.
 
         :param path: below ``/1.0/``.
         :param timeout: seconds for all of it; ``[hmsync] upload_timeout`` if
                         None.
         :param kept: how many bytes of the answer to wait for.
+        :param silence: seconds after which it ends if nothing has come from
+                        there, not even of TLS; as long as timeout if None.
         :raises AgentUnreachable: if no agent answers in time.
         """
         where = self._where(lb_network_ip)
-        trace = tls.Trace()
         timeout = timeout or self._timeout
+        silence = min(silence or timeout, timeout)
+        ends_at = asyncio.get_running_loop().time() + timeout
+        limit = asyncio.timeout(silence)
+        trace = tls.Trace(lambda: limit.reschedule(ends_at))
         content = body.encode()
         # In one write: an agent that has read half a body writes half a
         # configuration file.
@@ -202,7 +208,7 @@ class RestAgentClient:
             f'Connection: close\r\n\r\n'.encode() + content)
         reader = answer.AnswerReader(kept)
         try:
-            async with asyncio.timeout(timeout):
+            async with limit:
                 await tls.exchange(
                     get_host(lb_network_ip, self._interface), self._port,
                     self._tls, amphora_id, request, reader, trace)
@@ -211,7 +217,8 @@ class RestAgentClient:
             # "from None": its cause is no Exception, and TaskFlow cannot
             # revert a flow that has such a cause in its record.
             raise exceptions.AgentUnreachable(
-                f'{where} did not answer within {timeout} s: check the '
+                f'{where} did not answer within '
+                f'{timeout if trace.is_answered else silence} s: check the '
                 f'amphora and the management network',
                 is_unanswered=not trace.is_answered) from None
         except ssl.SSLCertVerificationError as e:

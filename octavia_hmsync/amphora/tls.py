@@ -8,6 +8,7 @@ one request each, that is most of the memory and a part of the time.
 """
 
 import asyncio
+from collections.abc import Callable
 import dataclasses
 import ssl
 import typing
@@ -31,9 +32,18 @@ class Reader(typing.Protocol):
 
 @dataclasses.dataclass
 class Trace:
-    """How far an exchange came; is_answered: anything came from there."""
+    """How far an exchange came.
 
+    :param on_answer: called when anything comes from there.
+    """
+
+    on_answer: Callable[[], object] | None = None
     is_answered: bool = False
+
+    def note_answer(self) -> None:
+        if not self.is_answered and self.on_answer is not None:
+            self.on_answer()
+        self.is_answered = True
 
 
 async def exchange(host: str, port: int, context: ssl.SSLContext,
@@ -83,7 +93,7 @@ class _Connection(asyncio.Protocol):
         self._advance()
 
     def data_received(self, data: bytes) -> None:
-        self._trace.is_answered = True
+        self._trace.note_answer()
         self._arrivals += 1
         self._bytes += len(data)
         if self._arrivals > _ARRIVALS or self._bytes > _BYTES:

@@ -37,8 +37,10 @@ LOG = logging.getLogger(__name__)
 # unlock the load balancer sooner; but where the database hangs for
 # longer two housekeepers might work on it.
 CLAIM_EXPIRY = 120
-# Seconds for each request but those for listeners, see Listeners.
-AGENT_TIMEOUT = 30
+# Seconds. An amphora of which nothing comes for so long, not even of TLS, is
+# taken for dead: clients may wait until the VIP is back. A host that is
+# overloaded has as long as Octavia gives it.
+_AGENT_SILENCE = 30
 # Seconds between two looks at something that takes its time.
 INTERVAL = 0.2
 # Seconds. An agent restarts after a new configuration; to an agent that hangs
@@ -241,9 +243,14 @@ class Work:
         return found
 
     def agent_of(self, amphora, timeout=None):
-        """Return an amphora's Agent, with AGENT_TIMEOUT or less."""
-        return agent.Agent(self._client, amphora.id, amphora.lb_network_ip,
-                           min(AGENT_TIMEOUT, timeout or AGENT_TIMEOUT))
+        """Return an amphora's Agent.
+
+        :param timeout: seconds for each request; as Octavia's if None.
+        """
+        return agent.Agent(
+            self._client, amphora.id, amphora.lb_network_ip,
+            timeout or self.conf.haproxy_amphora.rest_request_read_timeout,
+            _AGENT_SILENCE)
 
     def ask_network(self, amphora_id, function, *arguments):
         """Ask Neutron how one is plugged in, or raise CloudUnavailable."""

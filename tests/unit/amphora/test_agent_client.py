@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import asyncio
 import os
 import resource
 import socket
@@ -223,6 +224,21 @@ class TestAilments(AgentClientTestCase):
         self.add(ailing.SLOW, delay=30)
         self.assertAnswer('UNREACHABLE', 'did not answer within 1 s',
                           self.make_client(timeout=1))
+
+    def test_silence(self):
+        """An agent that is slow gets more time than a host that is dead."""
+        client = self.make_client()
+
+        def ask(amphora):
+            return asyncio.run(client.ask(
+                amphora.amphora_id, amphora.lb_network_ip, 'GET', 'info',
+                timeout=60, silence=1))
+        for ailment in (ailing.SILENT, ailing.BLACK_HOLE):
+            error = self.assertRaises(exceptions.AgentUnreachable, ask,
+                                      self.add(ailment))
+            self.assertIn('did not answer within 1 s', str(error))
+            self.assertTrue(error.is_unanswered)
+        self.assertEqual(200, ask(self.add(ailing.SLOW, delay=3))[0])
 
     def test_those_that_hang_delay_nobody(self):
         ailments = [ailing.SILENT, ailing.BLACK_HOLE, ailing.HANGS,

@@ -36,7 +36,8 @@ class Agents:
         self.statuses = []
 
     async def ask(self, amphora_id, lb_network_ip, method, path, body='',
-                  content_type='application/json', timeout=None, kept=1024):
+                  content_type='application/json', timeout=None, kept=1024,
+                  silence=None):
         if isinstance(self.statuses, Exception):
             raise self.statuses
         return 200, json.dumps([{'uuid': str(number), 'status': status}
