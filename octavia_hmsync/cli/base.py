@@ -302,18 +302,24 @@ class Change(DatabaseMixin):
         :param goes_on: the line when it is not waited for any more.
         :raises NotPossible: with that line, after --timeout.
         """
-        if not parsed_args.wait or parsed_args.dry_run:
-            return
-        # Imported late: what draws bars takes a moment.
-        from octavia_hmsync.cli import progress
+        if parsed_args.wait and not parsed_args.dry_run:
+            follow(self.app, look, goes_on, parsed_args.timeout)
 
-        def show(found):
-            is_done, known, *bars = found
-            watch.show(bars[0] if bars else None, known)
-            return is_done
 
-        with progress.Watch(self.app, progress.INTERVAL, parsed_args.timeout,
-                            goes_on, explain_passing) as watch:
-            watch.follow(look, show, f'Not done after '
-                                     f'{parsed_args.timeout or 0:g} s. '
-                                     f'{goes_on}')
+def follow(app, look, goes_on, timeout):
+    """Wait for what was ordered; see Change.wait().
+
+    :param timeout: seconds; None for ever.
+    """
+    # Imported late: what draws bars takes a moment.
+    from octavia_hmsync.cli import progress
+
+    def show(found):
+        is_done, known, *bars = found
+        watch.show(bars[0] if bars else None, known)
+        return is_done
+
+    with progress.Watch(app, progress.INTERVAL, timeout, goes_on,
+                        explain_passing) as watch:
+        watch.follow(look, show, f'Not done after {timeout or 0:g} s. '
+                                 f'{goes_on}')

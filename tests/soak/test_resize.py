@@ -36,9 +36,11 @@ class TestResize(traffic.TrafficTestCase):
                  for name, lb in self.load_balancers.items()}
         self.assertEqual({'single': 1, 'pair': 2, 'cluster': 4}, sizes)
         flavors = {'cluster': self.cloud.add_flavor(
-            clusters.PROVIDER, compute_flavor='large')}
+            clusters.PROVIDER, compute_flavor='large',
+            cluster_desired_size=5)}
         flavors['single'] = flavors['pair'] = self.cloud.add_flavor(
             compute_flavor='large')
+        sizes['cluster'] = 5
         self.begin()
         # A member that goes ends them after a minute.
         for each in self.held['cluster']:

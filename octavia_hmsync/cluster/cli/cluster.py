@@ -173,34 +173,51 @@ class SetCluster(base.Change, command.Command):
         conf, engine = self.open_database()
         cluster = common.find_cluster(engine, parsed_args.cluster)
         common.check_that_it_stays(engine, cluster)
-        changes = {name: value for name, value in wanted.items()
-                   if getattr(cluster, name) != value}
+        changes = find_changes(conf, cluster, wanted)
         if not changes:
             self.say(f'Cluster {cluster.id} has these values already.')
         else:
-            self._change(conf, engine, cluster, changes, parsed_args.dry_run)
-        self.wait(parsed_args, lambda: _look(engine, cluster.id),
-                  f'The cluster manager goes on: see "octavia-hmsync '
-                  f'cluster show {cluster.id}".')
+            if not parsed_args.dry_run and not cluster_repo.set_sizes(
+                    engine, cluster.id, **changes):
+                raise exceptions.NotPossible(
+                    f'Cluster {cluster.id} was changed by another process at '
+                    f'this moment: run the command again.')
+            self.say(describe_changes(cluster, changes, parsed_args.dry_run))
+        self.wait(parsed_args, lambda: look(engine, cluster.id),
+                  describe_going_on(cluster.id))
 
-    def _change(self, conf, engine, cluster, changes, dry_run):
-        counts = {name: changes.get(name, getattr(cluster, name))
-                  for name in ('desired_size', 'min_size', 'cooldown',
-                               'standby')}
-        problem = _find_missing_manager(changes) or sizes.find_problem(
-            **counts, size_limit=conf[cluster_conf.GROUP].size_limit)
-        if problem:
-            raise exceptions.NotPossible(
-                f'Cluster {cluster.id} cannot have these values: {problem}.')
-        if not dry_run and not cluster_repo.set_sizes(engine, cluster.id,
-                                                      **changes):
-            raise exceptions.NotPossible(
-                f'Cluster {cluster.id} was changed by another process at '
-                f'this moment: run the command again.')
-        said = ', '.join(f'{name} {getattr(cluster, name)} -> {value}'
-                         for name, value in changes.items())
-        self.say(f'Cluster {cluster.id}{" would get" if dry_run else ""}: '
-                 f'{said}.')
+
+def find_changes(conf, cluster, wanted):
+    """Return which values of a cluster would change, and to what.
+
+    :param wanted: {name: value}, for cluster_repo.set_sizes().
+    :raises NotPossible: if the cluster cannot have these.
+    """
+    changes = {name: value for name, value in wanted.items()
+               if getattr(cluster, name) != value}
+    counts = {name: changes.get(name, getattr(cluster, name))
+              for name in ('desired_size', 'min_size', 'cooldown', 'standby')}
+    problem = changes and (
+        _find_missing_manager(changes) or sizes.find_problem(
+            **counts, size_limit=conf[cluster_conf.GROUP].size_limit))
+    if problem:
+        raise exceptions.NotPossible(
+            f'Cluster {cluster.id} cannot have these values: {problem}.')
+    return changes
+
+
+def describe_changes(cluster, changes, dry_run):
+    """Return in words what find_changes() has found."""
+    said = ', '.join(f'{name} {getattr(cluster, name)} -> {value}'
+                     for name, value in changes.items())
+    return (f'Cluster {cluster.id}{" would get" if dry_run else ""}: '
+            f'{said}.')
+
+
+def describe_going_on(cluster_id):
+    """Return what is said when a cluster's size is not waited for."""
+    return (f'The cluster manager goes on: see "octavia-hmsync cluster show '
+            f'{cluster_id}".')
 
 
 def _find_missing_manager(changes):
@@ -215,7 +232,7 @@ def _find_missing_manager(changes):
             f'has {", ".join(names)}')
 
 
-def _look(engine, cluster_id):
+def look(engine, cluster_id):
     """Return whether a cluster has its members, and what it has."""
     cluster = cluster_repo.get(engine, cluster_id)
     if cluster is None:

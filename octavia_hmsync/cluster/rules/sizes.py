@@ -99,8 +99,8 @@ def resolve(flavor: Mapping[str, Any], defaults: Defaults) -> Sizes:
     :raises Refused: if the values are not possible.
     """
     check_defaults(defaults)
-    desired = _read_size(flavor, DESIRED_SIZE)
-    minimum = _read_size(flavor, MIN_SIZE)
+    desired = read_size(flavor, DESIRED_SIZE)
+    minimum = read_size(flavor, MIN_SIZE)
     if desired is not None and desired > defaults.size_limit:
         user = (f'{DESIRED_SIZE} is {desired}, and a cluster may have '
                 f'{defaults.size_limit} amphorae at most')
@@ -151,7 +151,7 @@ def find_problem(*, desired_size: int, min_size: int, cooldown: int,
     return None
 
 
-def _read_size(flavor: Mapping[str, Any], key: str) -> int | None:
+def read_size(flavor: Mapping[str, Any], key: str) -> int | None:
     """Return a size that a flavor has, or None.
 
     JSON does not tell integers apart: 4.0 passes validation as 4.

@@ -3,11 +3,15 @@
 import json
 from unittest import mock
 
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync import compat
 from octavia_hmsync.db import models
 from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.services.cli import resize
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from tests.cloud import records
+from tests.db_cases.cluster import calls as cluster_calls
 from tests.unit.image.cli import test_image
 
 
@@ -109,20 +113,110 @@ class TestResize(test_image.ImageTestCase):
         self.assertEqual('ACTIVE_ACTIVE', replace_repo.get_open(
             self.engine)[0].topology)
 
-    def test_sizes_of_a_cluster(self):
-        """They are its own, and another command's."""
+    def make_cluster(self, size=3):
+        """Let it be a cluster; returns what tells its sizes and manager."""
         self.records.change('load_balancer', self.lb,
                             provider='amphora_cluster',
                             topology='ACTIVE_ACTIVE')
-        flavor = self.add_flavor(
-            provider='amphora_cluster', compute_flavor='large',
-            cluster_desired_size=6, cluster_affinity='FLOW')
-        code, _out, err = self.run_command('resize', 'web', '--flavor', flavor)
+        cluster_repo.add(self.engine, cluster_calls.new(
+            1, load_balancer_id=self.lb, desired_size=size))
+
+        def read():
+            found = cluster_repo.get_by_load_balancer(self.engine, self.lb)
+            return found.desired_size, found.min_size, found.cluster_type
+        return read
+
+    def add_cluster_flavor(self, **data):
+        return self.add_flavor(provider='amphora_cluster', **data)
+
+    def test_sizes_of_a_cluster(self):
+        """They come with the flavor, in the transaction of the order."""
+        read = self.make_cluster()
+        self.assertEqual((3, 2, 'reference'), read())
+        flavor = self.add_cluster_flavor(
+            compute_flavor='large', cluster_desired_size=6,
+            cluster_min_size=3, cluster_affinity='SOURCE_IP')
+        code, out, err = self.run_command('resize', 'web', '--flavor', flavor,
+                                          '--dry-run')
         self.assertEqual(0, code, err)
-        for words in ('cluster_affinity = FLOW, cluster_desired_size = 6, ',
-                      f'"octavia-hmsync cluster set {self.lb}"'):
-            self.assertIn(words, err)
-        self.assertEqual(flavor, self.get_flavor())
+        self.assertIn('would get: desired_size 3 -> 6, min_size 2 -> 3.', out)
+        self.assertIn('the cluster keeps FLOW', err)
+        self.assertEqual((3, 2, 'reference'), read())
+        code, out, err = self.run_command('resize', 'web', '--flavor', flavor)
+        self.assertEqual(0, code, err)
+        self.assertIn('Cluster cluster1: desired_size 3 -> 6', out)
+        self.assertEqual((6, 3, 'reference'), read())
+        found, = replace_repo.get_open(self.engine)
+        self.assertEqual((flavor, flavor),
+                         (found.flavor_id, self.get_flavor()))
+        # It is not ordered again.
+        cluster_repo.set_sizes(self.engine, 'cluster1', desired_size=5)
+        self.assertIn('already', self.resize('--flavor', flavor))
+        self.assertEqual((5, 3, 'reference'), read())
+
+    def test_only_sizes_of_a_cluster(self):
+        read = self.make_cluster()
+        self.set_compute_flavor('large')
+        flavor = self.add_cluster_flavor(compute_flavor='large',
+                                         cluster_desired_size=2)
+        for _ in range(2):
+            self.assertIn('desired_size 3 -> 2',
+                          self.resize('--flavor', flavor))
+            self.assertEqual((2, 2, 'reference'), read())
+            # An operator has changed it since; the flavor is the same.
+            cluster_repo.set_sizes(self.engine, 'cluster1', desired_size=3)
+        # A flavor without sizes leaves them.
+        plain = self.add_cluster_flavor(compute_flavor='large')
+        self.assertNotIn('size', self.resize('--flavor', plain))
+        self.assertEqual((3, 2, 'reference'), read())
+        self.assertEqual(plain, self.get_flavor())
+        self.assertEqual([], replace_repo.get_open(self.engine))
+
+    def test_sizes_are_waited_for(self):
+        self.make_cluster(2)
+        self.set_compute_flavor('large')
+        flavor = self.add_cluster_flavor(compute_flavor='large',
+                                         cluster_desired_size=1,
+                                         cluster_min_size=1)
+        more = '--wait', '--timeout', '1'
+        code, _out, err = self.run_command('resize', 'web', '--flavor',
+                                           flavor, *more)
+        self.assertEqual(1, code)
+        self.assertIn('The cluster manager goes on: see "octavia-hmsync '
+                      'cluster show cluster1"', err)
+        member_repo.add(self.engine, 'cluster1', 'member1', 3)
+        member_repo.assign_amphora(self.engine, 'member1', 'amphora')
+        member_repo.set_state(self.engine, 'member1', ('BUILDING',), 'ACTIVE')
+        self.resize('--flavor', flavor, *more)
+
+    def test_sizes_refused(self):
+        read = self.make_cluster()
+        for words, values in (
+                ('from 1 to 8 ', {'cluster_desired_size': 1000}),
+                ('its minimum would be 2, and must be from 1 to its desired '
+                 'size, 1', {'cluster_desired_size': 1}),
+                ('no cluster manager "other"', {'cluster_manager': 'other'}),
+                ('cluster_desired_size: ', {'cluster_desired_size': 'six'}),
+                ('loadbalancer_topology is not for clusters',
+                 {'loadbalancer_topology': 'SINGLE'})):
+            self.refuse(words, '--flavor', self.add_cluster_flavor(**values))
+            self.assertEqual((3, 2, 'reference'), read())
+
+    def test_cluster_is_changed_meanwhile(self):
+        """Neither its flavor nor its size changes."""
+        read = self.make_cluster()
+        flavor = self.add_cluster_flavor(compute_flavor='large',
+                                         cluster_desired_size=2)
+        real = resize.cluster_repo.set_sizes
+
+        def lose(connection, cluster_id, **values):
+            real(connection, cluster_id, min_size=3)
+            return real(connection, cluster_id, **values)
+        with mock.patch.object(resize.cluster_repo, 'set_sizes', lose):
+            self.assertFails('by another command at this moment', 'resize',
+                             'web', '--flavor', flavor)
+        self.assertIsNone(self.get_flavor())
+        self.assertEqual((3, 2, 'reference'), read())
 
     def test_refused(self):
         for words, values in (

@@ -4,8 +4,15 @@
 
 import dataclasses
 import json
+import time
 
+from octavia_hmsync.cli import base
+from octavia_hmsync.cluster.cli import cluster as cluster_commands
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.rules import flavor as cluster_flavor
+from octavia_hmsync.cluster.rules import sizes
 from octavia_hmsync import compat
+from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import causes
 from octavia_hmsync.image.cli import replace
@@ -18,8 +25,7 @@ from octavia_hmsync.image import outdated
 from octavia_hmsync.image import whereabouts
 
 
-# Begins the keys that a cluster has from its flavor when it is made.
-_OF_NEW_CLUSTERS = 'cluster_'
+_SIZES = {sizes.DESIRED_SIZE: 'desired_size', sizes.MIN_SIZE: 'min_size'}
 
 
 class Resize(replace.Replace):
@@ -28,7 +34,9 @@ class Resize(replace.Replace):
     Its amphorae of another compute flavor are replaced, as by "image replace".
     A flavor of the other topology makes a pair of a SINGLE load balancer, and
     the other way round: all new amphorae are built and proven before an old
-    one goes. VIP and statistics stay. To go back, resize it again.
+    one goes. A cluster also gets the sizes and the manager of the flavor, as
+    by "cluster set"; a flavor without these leaves them as they are. VIP and
+    statistics stay. To go back, resize it again.
     """
 
     FORCE = 'replace amphorae that have the compute flavor, too, or an ' \
@@ -48,9 +56,14 @@ class Resize(replace.Replace):
         self._flavor_id = new and new.id
         self._cause = find_cause(load_balancer, new)
         self._old_id = load_balancer.flavor_id
+        self._engine = engine
+        self._cluster = cluster_repo.get_by_load_balancer(engine,
+                                                          load_balancer.id)
         if found is not None:
             if self._old_id == self._flavor_id and whereabouts.get_cause(
                     found).kind in (causes.Kind.FLAVOR, causes.Kind.TOPOLOGY):
+                # The order of before has its sizes.
+                self._changes = {}
                 return load_balancer
             raise exceptions.NotPossible(
                 f'Load balancer {load_balancer.id} is being replaced already, '
@@ -68,17 +81,49 @@ class Resize(replace.Replace):
                     f'The topology of load balancer {load_balancer.id} cannot '
                     f'become {self._cause.value}: {problem}')
         self._built_first = causes.count_new(self._cause)
-        kept = ', '.join(f'{key} = {value}' for key, value in sorted(
-            ((new and _read(new)) or {}).items())
-            if key.startswith(_OF_NEW_CLUSTERS))
-        if kept:
-            self.app.stderr.write(
-                f'Flavor {new.id} has {kept}, which is for clusters that are '
-                f'made with it: this one keeps its own. See "octavia-hmsync '
-                f'cluster set {load_balancer.id}" to change its size or '
-                f'manager.\n')
+        self._changes = self._find_changes(conf, (new and _read(new)) or {})
         return inventory.Inventory(conf, engine).with_flavor(
             load_balancer, self._flavor_id)
+
+    def _find_changes(self, conf, data):
+        """Return what changes of a cluster, or raise NotPossible."""
+        if self._cluster is None:
+            return {}
+        affinity = data.get(sizes.AFFINITY, self._cluster.affinity)
+        if affinity != self._cluster.affinity:
+            self.app.stderr.write(
+                f'The flavor has {sizes.AFFINITY} = {affinity}, and the '
+                f'cluster keeps {self._cluster.affinity}: another one would '
+                f'break the connections of its clients.\n')
+        wanted = {name: sizes.read_size(data, key)
+                  for key, name in _SIZES.items()}
+        wanted['cluster_type'] = data.get(cluster_flavor.MANAGER)
+        return cluster_commands.find_changes(conf, self._cluster, {
+            name: value for name, value in wanted.items()
+            if value is not None})
+
+    def take_action(self, parsed_args):
+        """Order replacements and sizes; with --wait, wait for both."""
+        began = time.monotonic()
+        super().take_action(parsed_args)
+        if self._cluster is None:
+            return
+        if parsed_args.dry_run:
+            self._tell_changes(True)
+        elif parsed_args.wait:
+            self._wait_for_sizes(parsed_args.timeout and max(
+                1, parsed_args.timeout - (time.monotonic() - began)))
+
+    def _tell_changes(self, dry_run=False):
+        if self._changes:
+            self._say(cluster_commands.describe_changes(
+                self._cluster, self._changes, dry_run))
+
+    def _wait_for_sizes(self, timeout):
+        cluster_id = self._cluster.id
+        base.follow(
+            self.app, lambda: cluster_commands.look(self._engine, cluster_id),
+            cluster_commands.describe_going_on(cluster_id), timeout)
 
     def _describe_more(self):
         return (f' and topology {self._cause.value}'
@@ -90,7 +135,7 @@ class Resize(replace.Replace):
 
     def _end(self, engine, load_balancer, _image_id, parsed_args):
         flavor = _describe(self._flavor_id)
-        if self._flavor_id == self._old_id:
+        if self._flavor_id == self._old_id and not self._changes:
             self._say(f'Load balancer {load_balancer.id} has {flavor}, and '
                       f'all of its amphorae its compute flavor: there is '
                       f'nothing to do.')
@@ -99,8 +144,7 @@ class Resize(replace.Replace):
             self._say(f'Load balancer {load_balancer.id} would get {flavor}, '
                       f'and no amphora would be replaced.')
             return
-        if not replace_repo.resize(engine, load_balancer.id,
-                                   self._flavor_id, self._old_id):
+        if not self._write(engine, load_balancer.id):
             raise exceptions.NotPossible(
                 f'Load balancer {load_balancer.id} was changed by another '
                 f'command at this moment: run the command again.')
@@ -109,10 +153,29 @@ class Resize(replace.Replace):
                   f'another image, "octavia-hmsync image replace" brings it.')
 
     def _order(self, engine, new):
-        return replace_repo.resize(
-            engine, new.load_balancer_id, self._flavor_id, self._old_id,
-            dataclasses.replace(new, cause=self._cause.kind.value,
-                                cause_value=self._cause.value))
+        return self._write(engine, new.load_balancer_id, dataclasses.replace(
+            new, cause=self._cause.kind.value, cause_value=self._cause.value))
+
+    def _write(self, engine, load_balancer_id, new=None):
+        """Write flavor, order and sizes; returns whether all was done."""
+        is_done = _resize(engine, (load_balancer_id, self._flavor_id,
+                                   self._old_id, new),
+                          self._cluster and self._cluster.id, self._changes)
+        if is_done:
+            self._tell_changes()
+        return is_done
+
+
+@api.transaction
+def _resize(connection, order, cluster_id, changes):
+    """Do all of it, or nothing; returns whether it was done."""
+    if not replace_repo.resize(connection, *order):
+        return False
+    if changes and not cluster_repo.set_sizes(connection, cluster_id,
+                                              **changes):
+        connection.rollback()
+        return False
+    return True
 
 
 def _find_flavor(conf, engine, name):
@@ -183,6 +246,11 @@ def why_not(load_balancer, flavor):
     if flavor.provider_name not in own:
         return (f'it is for provider {flavor.provider_name}, and the load '
                 f'balancer has {load_balancer.provider}: create another one.')
+    if is_cluster:
+        try:
+            cluster_flavor.check(data)
+        except cluster_flavor.Invalid as e:
+            return f'{e.user}.'
     topology = data.get(compat.FLAVOR_TOPOLOGY)
     if not is_cluster and topology not in (None,
                                            *compat.AMPHORAE_OF_TOPOLOGY):
