@@ -54,6 +54,21 @@ def find_newest(members, made, since):
     return max(new, key=lambda member: member.created_at, default=None)
 
 
+class _Patience:
+    """How long to wait for members, as long as nothing changes."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+        self._seen = None
+
+    def is_over(self, members):
+        """Tell whether members have been like that for so long."""
+        seen = {(each.id, each.state, each.slot) for each in members}
+        if seen != self._seen:
+            self._seen, self._since = seen, time.monotonic()
+        return time.monotonic() > self._since + self.seconds
+
+
 class Ordered(attempt.Attempt):
     """One replacement of the members of a cluster."""
 
@@ -86,6 +101,28 @@ class Ordered(attempt.Attempt):
             # It is under repair, which a replacement has to wait for.
             return [NOT_WHOLE]
         return blocks
+
+    def _settle(self):
+        """Wait for a cluster that grows or is repaired.
+
+        A rollout has others to go on with, and comes back.
+        """
+        if self._work.replacement.rollout_id is not None:
+            return
+        patience = _Patience(self._work.options.failover_timeout)
+        is_told = False
+        while True:
+            cluster, members = self._read()
+            if (is_whole(cluster, members) or patience.is_over(members) or
+                    self._work.find_cancel() is not None):
+                break
+            if not is_told:
+                self._work.note(f'It waits for the missing members of its '
+                                f'cluster ({NOT_WHOLE}).')
+                is_told = True
+            self._work.pause(_INTERVAL)
+        if is_told:
+            self._work.enter(self._work.phase, reason=None)
 
     def _find_old(self, load_balancer):
         _cluster, members = self._read()
@@ -129,8 +166,7 @@ class Ordered(attempt.Attempt):
 
     def _follow(self):
         """Wait until another amphora is in its place, and proven to serve."""
-        timeout = self._work.options.failover_timeout
-        deadline = time.monotonic() + timeout
+        patience = _Patience(self._work.options.failover_timeout)
         while True:
             _cluster, members = self._read()
             self._record_new(members)
@@ -150,14 +186,13 @@ class Ordered(attempt.Attempt):
                 return attempt.fail(
                     f'Member {member.id}, amphora {self._work.old_id}, could '
                     f'not be replaced, and serves on: {member.error}')
-            if any(map(_is_leaving, members)):
-                # Members are built one at a time: wait for the other one.
-                deadline = time.monotonic() + timeout
-            elif time.monotonic() > deadline:
+            # Members are built one at a time: wait for the other one.
+            if not any(map(_is_leaving, members)) and patience.is_over(
+                    members):
                 self._take_back(member)
                 return attempt.fail(
                     f'Member {member.id}, amphora {self._work.old_id}, was '
-                    f'not replaced within {timeout} s, and serves on: see '
+                    f'not replaced within {patience.seconds} s, and serves on: see '
                     f'the log of octavia-housekeeping, or of whatever '
                     f'manages its cluster.')
             self._work.pause(_INTERVAL)

@@ -149,6 +149,7 @@ class Attempt:
     def _replace_all(self):
         """Replace amphorae one after the other, while one is outdated."""
         while True:
+            self._settle()
             load_balancer = self._inventory.get(self._work.load_balancer_id)
             if load_balancer is None:
                 raise Gone
@@ -163,6 +164,9 @@ class Attempt:
             if outcome.state != replace_repo.DONE:
                 return outcome
             self._notes.append(outcome.reason)
+
+    def _settle(self):
+        """Wait for what is in the way, and passes by itself."""
 
     def _begin(self, old_id):
         self._work.old_id, self._work.new_id = old_id, None

@@ -3,7 +3,9 @@
 """A replacement of a cluster's members, with the manager and its flows."""
 
 import collections
+import dataclasses
 import datetime
+import itertools
 import json
 import types
 from unittest import mock
@@ -11,6 +13,7 @@ from unittest import mock
 import fixtures
 from oslo_utils import timeutils
 
+from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster import image_replacement as ordered
 from octavia_hmsync.cluster.rules import places
@@ -47,12 +50,13 @@ class TestImageUpgrade(cloud.CloudTestCase):
                     work.check(), self.keep(1)))):
             self.useFixture(fixtures.MockPatchObject(patched, name, new))
 
-    def replace(self, lb, name='one', **cause):
+    def replace(self, lb, name='one', rollout_id=None, **cause):
         """Have it replaced, as a housekeeper does; returns its row."""
         replace_repo.add(self.engine, replace_repo.New(
             name, lb, 'replace', NEW, compat.TOPOLOGY_ACTIVE_ACTIVE,
             **cause))
         claimed, = claims_repo.claim(self.engine, 'me', 1, 60)
+        claimed = dataclasses.replace(claimed, rollout_id=rollout_id)
         work = attempts.make_work(compat.CONF, self.engine, claimed, 'me')
         outcome = ordered.Ordered(work, inventory.Inventory(
             compat.CONF, self.engine)).run()
@@ -77,6 +81,43 @@ class TestImageUpgrade(cloud.CloudTestCase):
         self.assertFalse(before & {member.amphora_id
                                    for member in self.get_members(lb)})
         self.assertEqual(3, len(self.cloud.instances))
+
+    def test_it_grows_meanwhile(self):
+        """As by "resize": the replacement waits, and new ones are new."""
+        lb, before = self.make(2)
+        cluster = self.get_cluster(lb)
+        cluster_repo.set_sizes(self.engine, cluster.id, desired_size=4)
+        # The manager has begun, and not yet built.
+        self.assertTrue(cluster_repo.resize(self.engine, cluster.id, 4))
+        with self.assertLogs('octavia_hmsync', 'WARNING') as logs:
+            row = self.replace(lb)
+        self.assertIn('waits for the missing members', logs.output[0])
+        self.assertEqual(('DONE', None), (row.state, row.reason))
+        self.keep()
+        self.assertWhole(lb, 4)
+        self.assertFalse(before & {member.amphora_id
+                                   for member in self.get_members(lb)})
+        self.assertEqual(4, len(self.cloud.instances))
+
+    def test_it_cannot_grow(self):
+        """It is not waited for without an end, nor by a rollout."""
+        lb, before = self.make(2)
+        cluster = self.get_cluster(lb)
+        cluster_repo.set_sizes(self.engine, cluster.id, desired_size=3)
+        self.assertTrue(cluster_repo.resize(self.engine, cluster.id, 3))
+        self.cloud.refuse('build amphora', 99)
+        clock = itertools.count(0, 600)
+        self.patch(ordered, 'time', types.SimpleNamespace(
+            monotonic=lambda: next(clock)))
+        row = self.replace(lb)
+        self.assertEqual(('SKIPPED', 'in the way: NOT_WHOLE'),
+                         (row.state, row.reason))
+        self.patch(image_work.Work, 'pause', None)
+        self.assertEqual('SKIPPED', self.replace(
+            lb, 'two', rollout_id='rollout').state)
+        self.assertEqual(before, {
+            member.amphora_id for member in self.get_members(lb)
+            if member.state == member_repo.ACTIVE})
 
     def test_nothing_can_be_built(self):
         """The first one is told; all serve on, and no order is left."""
