@@ -63,10 +63,9 @@ class Selection:
         except exceptions.CloudRefused:
             # A new amphora that comes back is not taken.
             hosts = ()
-        return dataclasses.replace(
-            read_zones(self._conf, self._engine),
-            enabled={host.zone for host in hosts if host.is_enabled and
-                     self.cause != causes.Cause(causes.Kind.HOST, host.name)})
+        return add_hosts(
+            read_zones(self._conf, self._engine), hosts, self.cause.value
+            if self.cause.kind is causes.Kind.HOST else None)
 
     @functools.cached_property
     def _tagged(self):
@@ -121,6 +120,17 @@ def read_zones(conf, engine):
          for row in inventory_repo.get_zones(engine)},
         drain_repo.get_build_zone(engine, conf.nova.availability_zone),
         frozenset(drain_repo.get_all(engine)))
+
+
+def add_hosts(zones, hosts, without=None):
+    """Return zones with those where a host takes new instances.
+
+    :param hosts: compute.Hosts.
+    :param without: the name of a host that amphorae leave.
+    """
+    return dataclasses.replace(zones, enabled={
+        host.zone for host in hosts
+        if host.is_enabled and host.name != without})
 
 
 def _parse(text):

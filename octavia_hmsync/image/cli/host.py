@@ -5,14 +5,17 @@
 import collections
 
 from cliff import command
+from oslo_utils import timeutils
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import formatters
+from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.cli import rollout_start
 from octavia_hmsync.image.cli import selection
 from octavia_hmsync.image.cli import until
+from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import host_hold as hold_repo
 from octavia_hmsync.sync.rules import host_hold
@@ -24,13 +27,17 @@ class ListHosts(base.ListCommand):
     """List the compute hosts that amphorae are on.
 
     only_here counts load balancers that no other host serves: a host that is
-    lost takes these down. A host that takes no new instances is disabled.
-    held_until is the end of "host hold". evacuated has the amphorae that Nova
-    has rebuilt there when it evacuated another host.
+    lost takes these down. left_out counts those that "host drain" could not
+    move now, and left_out_by names them and says why. A host that takes no
+    new instances is disabled. held_until is the end of "host hold". evacuated
+    has the amphorae that Nova has rebuilt there when it evacuated another
+    host.
     """
 
-    COLUMNS = ('name', 'status', 'amphorae', 'loadbalancers', 'only_here')
-    LONG_COLUMNS = ('zone', 'reason', 'held_until', 'evacuated')
+    COLUMNS = ('name', 'status', 'amphorae', 'loadbalancers', 'only_here',
+               'left_out')
+    LONG_COLUMNS = ('left_out_by', 'zone', 'reason', 'held_until',
+                    'evacuated')
     METAVAR = '<host>'
     WITH_OCTAVIA = True
 
@@ -47,6 +54,9 @@ class ListHosts(base.ListCommand):
         evacuated = (source.get_evacuated() if base.is_long(
             parsed_args, self.LONG_COLUMNS) else set())
         holds = hold_repo.get_all(engine)
+        left_out = self._read_left_out(conf, engine, load_balancers, hosts,
+                                       places)
+        names = {each.id: each.name for each in load_balancers}
         counts: collections.Counter = collections.Counter()
         served: dict[str, set[str]] = collections.defaultdict(set)
         alone: collections.Counter = collections.Counter()
@@ -64,11 +74,41 @@ class ListHosts(base.ListCommand):
                 alone[host] += causes.find_without_second(load_balancer, host,
                                                           places)
         return [(host.name, _describe(host), counts[host.name],
-                 len(served[host.name]), alone[host.name], host.zone,
-                 host.reason, base.format_time(holds[host.name])
+                 len(served[host.name]), alone[host.name],
+                 *_describe_left_out(left_out.get(host.name), names),
+                 host.zone, host.reason, base.format_time(holds[host.name])
                  if host.name in holds else None,
                  formatters.List(rebuilt[host.name]))
                 for host in sorted(hosts, key=lambda each: each.name)]
+
+    def _read_left_out(self, conf, engine, load_balancers, hosts, places):
+        """Return {host: {id of a load balancer: why}}; empty if unknown."""
+        from octavia_hmsync.image.rollout import reading
+        from octavia_hmsync.image import target
+
+        opts = conf[image_conf.GROUP]
+        try:
+            fleets = reading.read_left_out(
+                conf, engine, target.Targets(conf),
+                rollout_repo.from_options(opts).mode, timeutils.utcnow(),
+                load_balancers, hosts, places)
+        except exceptions.CloudUnavailable as e:
+            # The rest matters most when a service is away.
+            self.app.stderr.write(f'It is not known what a drain would leave '
+                                  f'out: {e}\n')
+            return {}
+        return {host: fleet.get_left_out() for host, fleet in fleets.items()}
+
+
+def _describe_left_out(whys, names):
+    """Return the values of left_out and left_out_by; whys: None if unknown."""
+    if whys is None:
+        return None, None
+    return len(whys), formatters.Objects(
+        [{'loadbalancer_id': lb_id, 'name': names[lb_id], 'left_out_by': why}
+         for lb_id, why in sorted(whys.items())],
+        lambda each: f"{each['name'] or each['loadbalancer_id']}: "
+                     f"{each['left_out_by']}")
 
 
 def _describe(host):
@@ -83,7 +123,7 @@ class DrainHost(rollout_start.Starter):
     settings that "image rollout start" has. The host must take no new
     instances: see "openstack compute service set --disable". A new amphora
     that comes to this host all the same is not taken. What is left out, and
-    why, --dry-run tells.
+    why, --dry-run and "host list --long" tell.
     """
 
     ARGUMENT = _NAME

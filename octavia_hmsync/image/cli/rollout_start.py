@@ -143,8 +143,7 @@ class Starter(base.DatabaseMixin, base.Lister):
         found = estimate.get_waves(
             settings, [c for c in fleet.candidates if not c.blocked_by])
         self._tell_left_out(fleet, targets)
-        left_out = len(fleet.excluded) + len(fleet.unknown) + sum(
-            bool(c.blocked_by) for c in fleet.candidates)
+        left_out = len(fleet.get_left_out())
         if not found and not self.MAY_BE_NOTHING:
             others = (f' ({left_out} are left out: --dry-run tells why)'
                       if left_out else '')
@@ -294,17 +293,17 @@ def get_settings(parsed_args, defaults: rollout_repo.Settings):
 
 def _make_rows(found, fleet, names):
     """Return load balancers by wave, then those in no wave."""
+    whys = fleet.get_left_out()
     rows: list[tuple] = []
     for number, (is_canary, wave) in enumerate(found, 1):
         rows += [(number, c, 'PENDING' if c.is_pending else None, is_canary)
                  for c in wave]
-    rows += [(None, c, ', '.join(c.blocked_by), False)
+    rows += [(None, c, whys[c.load_balancer_id], False)
              for c in fleet.candidates if c.blocked_by]
     names.read(c.load_balancer_id for _wave, c, _why, _is_canary in rows)
-    others = [(lb, f'excluded by {e.label}: {e.reason}')
-              for lb, e in fleet.excluded] + fleet.unknown
     return [(wave, c.load_balancer_id, names.get(c.load_balancer_id), why,
              is_canary, c.topology, c.flavor_id, c.availability_zone,
              c.target_image_id) for wave, c, why, is_canary in rows] + [
-        (None, lb.id, lb.name, why, False, lb.topology, lb.flavor_id,
-         lb.availability_zone, None) for lb, why in others]
+        (None, lb.id, lb.name, whys[lb.id], False, lb.topology, lb.flavor_id,
+         lb.availability_zone, None)
+        for lb, _why in fleet.excluded + fleet.unknown]

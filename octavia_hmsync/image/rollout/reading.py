@@ -38,6 +38,15 @@ class Fleet:
     excluded: list
     unknown: list
 
+    def get_left_out(self) -> dict[str, str]:
+        """Return why load balancers are left alone, by their ids."""
+        return {
+            **{each.load_balancer_id: ', '.join(each.blocked_by)
+               for each in self.candidates if each.blocked_by},
+            **{load_balancer.id: f'excluded by {each.label}: {each.reason}'
+               for load_balancer, each in self.excluded},
+            **{load_balancer.id: why for load_balancer, why in self.unknown}}
+
 
 def select(conf, engine, settings):
     """Return the whereabouts.Selection of a rollout's settings."""
@@ -55,10 +64,8 @@ def read_fleet(conf, engine, targets, settings, now, undo_of=None,
     :raises CloudUnavailable: if the image service, or a service that knows
                               where amphorae are, gives no answer.
     """
-    excluded = outdated.Exclusions(exclusion_repo.get_all(engine),
-                                   exclusion_repo.get_tagged(engine))
     fleet = Fleet([], [], [])
-    only_failover = _find_only_failover(engine, settings.mode)
+    sorter = _Sorter(engine, targets, settings.mode, now)
     selection = selection or select(conf, engine, settings)
     brought = undo_of and aftermath_repo.get_brought(engine, undo_of)
     for load_balancer in inventory.Inventory(conf, engine).get_page(
@@ -68,25 +75,74 @@ def read_fleet(conf, engine, targets, settings, now, undo_of=None,
         if brought is not None and not rules.is_on_image(
                 load_balancer, brought):
             continue
-        image_id = targets.get(load_balancer.tag).image_id
-        judgement = _judge(selection, load_balancer, image_id)
-        if judgement is outdated.Outdated.NO:
-            continue
-        exclusion = excluded.find(load_balancer)
+        judgement = _judge(selection, load_balancer,
+                           sorter.get_image_id(load_balancer))
+        if judgement is not outdated.Outdated.NO:
+            sorter.sort(fleet, load_balancer, selection.why_stays,
+                        judgement is not outdated.Outdated.UNKNOWN)
+    return fleet
+
+
+def read_left_out(conf, engine, targets, mode, now, load_balancers, hosts,
+                  places):
+    """Return {host: Fleet} of drains of these hosts, each by itself.
+
+    :param load_balancers: of an Inventory, with places.
+    :param hosts: compute.Hosts.
+    :param places: {id of an instance: its host}.
+    :raises CloudUnavailable: if the image service gives no answer.
+    """
+    fleets = {host.name: Fleet([], [], []) for host in hosts}
+    sorter = _Sorter(engine, targets, mode, now)
+    zones = whereabouts.read_zones(conf, engine)
+    without = {name: whereabouts.add_hosts(zones, hosts, name)
+               for name in fleets}
+    for load_balancer in load_balancers:
+        for name in {places.get(amphora.compute_id) for amphora in
+                     outdated.get_allocated(load_balancer)} & fleets.keys():
+            sorter.sort(fleets[name], load_balancer,
+                        without[name].why_no_host)
+    return fleets
+
+
+class _Sorter:
+    """Sorts load balancers into a Fleet; it reads what is so for all."""
+
+    def __init__(self, engine, targets, mode, now):
+        self._excluded = outdated.Exclusions(
+            exclusion_repo.get_all(engine), exclusion_repo.get_tagged(engine))
+        self._only_failover = _find_only_failover(engine, mode)
+        self._targets = targets
+        self._now = now
+
+    def get_image_id(self, load_balancer):
+        """Return its target image, None without one.
+
+        :raises CloudUnavailable: if the image service gives no answer.
+        """
+        return self._targets.get(load_balancer.tag).image_id
+
+    def sort(self, fleet, load_balancer, why_stays, is_known=True):
+        """Add a load balancer to a Fleet; raises as get_image_id().
+
+        :param why_stays: called with it; returns the causes.Stays, or None.
+        :param is_known: whether it is known that it is to be replaced.
+        """
+        image_id = self.get_image_id(load_balancer)
+        exclusion = self._excluded.find(load_balancer)
         if exclusion is not None:
             fleet.excluded.append((load_balancer, exclusion))
-        elif image_id is None or judgement is outdated.Outdated.UNKNOWN:
+        elif image_id is None or not is_known:
             blocks = outdated.get_blocks(load_balancer, image_id)
             fleet.unknown.append((load_balancer, ', '.join(
                 map(str, blocks)) or NO_IMAGE_ID))
         else:
-            is_only_failover = (load_balancer.id in only_failover and
+            is_only_failover = (load_balancer.id in self._only_failover and
                                 not outdated.has_cluster(load_balancer))
             fleet.candidates.append(_make_candidate(
-                load_balancer, image_id, now,
+                load_balancer, image_id, self._now,
                 *((ONLY_FAILOVER,) if is_only_failover else ()),
-                *filter(None, [selection.why_stays(load_balancer)])))
-    return fleet
+                *filter(None, [why_stays(load_balancer)])))
 
 
 def _judge(selection, load_balancer, image_id):

@@ -35,7 +35,7 @@ SHORT = {
 # Of usual values in the columns of lists.
 WIDTHS = {
     'active': 2, 'address': 15, 'adoption': 11, 'amphora_id': 36,
-    'amphorae': 5, 'only_here': 4,
+    'amphorae': 5, 'only_here': 4, 'left_out': 4,
     'behind': 2, 'bytes': 13, 'check': 14, 'clone_id': 36,
     'cluster_name': 12, 'completed_at': 19, 'created_at': 19,
     'done': 4, 'drained': 5, 'failed': 4, 'health_manager': 8, 'host': 12,

@@ -86,8 +86,8 @@ class TestHosts(HostTestCase):
         # Of a load balancer that is gone.
         self.on['unknown'] = 'host2'
         self.assertEqual(
-            [('host1', 'DISABLED', 2, 2, 1, 'az1', 'disks', None, []),
-             ('host2', 'ENABLED', 3, 2, 1, 'az2', None, None, [])],
+            [('host1', 'DISABLED', 2, 2, 1, 0, [], 'az1', 'disks', None, []),
+             ('host2', 'ENABLED', 3, 2, 1, 0, [], 'az2', None, None, [])],
             [tuple(row.values()) for row in self.run_json('host', 'list',
                                                           '--long')])
 
@@ -192,6 +192,42 @@ class TestHosts(HostTestCase):
             compute.Host('host3', 'az1'))
         self.assertEqual(sorted((free, pinned)),
                          self.plan('host', 'drain', 'host1'))
+
+    def test_list_what_cannot_be_moved(self):
+        """For each host by itself, as a drain of it would say."""
+        self.add_on('host1')
+        pinned = self.add_on('host1', name='web', availability_zone='here')
+        self.add_zone('here', '{"compute_zone": "az1"}')
+        broken = self.add_on('host2', name='mail',
+                             provisioning_status='ERROR')
+        kept = self.add_on('host1', 'host2', name='shop', project_id='shop')
+        self.run_ok('image', 'exclusion', 'add', 'project', 'shop',
+                    '--reason', 'sale')
+        names = {pinned: 'web', broken: 'mail', kept: 'shop'}
+        whys = {pinned: 'NO_HOST', broken: 'ERROR',
+                kept: 'excluded by project shop: sale'}
+        self.assertEqual({
+            host: [{'loadbalancer_id': each, 'name': names[each],
+                    'left_out_by': whys[each]} for each in sorted(ids)]
+            for host, ids in (('host1', (pinned, kept)),
+                              ('host2', (broken, kept)))},
+            {row['name']: row['left_out_by'] for row in self.run_json(
+                'host', 'list', '--long')})
+        self.assertEqual([2, 2], [row['left_out'] for row in
+                                  self.run_json('host', 'list')])
+        self.assertIn('web: NO_HOST', self.run_ok('host', 'list', '--long',
+                                                  '-f', 'value'))
+
+    def test_list_without_the_image_service(self):
+        self.add_on('host1')
+        with mock.patch.object(
+                target.Targets, 'get', autospec=True,
+                side_effect=exceptions.CloudUnavailable('Glance is away.')):
+            rows = self.run_noted(
+                'It is not known what a drain would leave out: Glance is '
+                'away.', 'host', 'list')
+        self.assertEqual([(1, None), (0, None)], [
+            (row['amphorae'], row['left_out']) for row in rows])
 
     def test_one_rollout_at_a_time(self):
         self.add_on('host1')
