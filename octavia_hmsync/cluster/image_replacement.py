@@ -192,9 +192,9 @@ class Ordered(attempt.Attempt):
                 self._take_back(member)
                 return attempt.fail(
                     f'Member {member.id}, amphora {self._work.old_id}, was '
-                    f'not replaced within {patience.seconds} s, and serves on: see '
-                    f'the log of octavia-housekeeping, or of whatever '
-                    f'manages its cluster.')
+                    f'not replaced within {patience.seconds} s, and serves '
+                    f'on: see the log of octavia-housekeeping, or of '
+                    f'whatever manages its cluster.')
             self._work.pause(_INTERVAL)
 
     def _take_back(self, member):
