@@ -5,7 +5,7 @@ _octavia_hmsync()
   _get_comp_words_by_ref -n : cur prev words
 
   # Command data:
-  cmds='amphora cluster complete db distributor generation health help host image network order resize sync upgrade zone'
+  cmds='amphora cluster complete db distributor generation health help host image network order resize rollout sync upgrade zone'
   cmds_amphora='list show'
   cmds_amphora_list='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --long --limit --marker --loadbalancer --role --status --result --not-adopted --health-manager --certificate-ends-within'
   cmds_amphora_show='-h --help -f --format -c --column --noindent --variable --prefix --max-width --fit-width --print-empty'
@@ -94,6 +94,15 @@ _octavia_hmsync()
   cmds_order='list'
   cmds_order_list='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --long --limit --marker'
   cmds_resize='-h --help --mode --force --wait --interval --timeout --dry-run --reason --flavor --no-flavor'
+  cmds_rollout='cancel list pause resume show start undo watch'
+  cmds_rollout_cancel='-h --help --dry-run --reason --wait --timeout'
+  cmds_rollout_list='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --long --limit --marker'
+  cmds_rollout_pause='-h --help --dry-run --reason --wait --timeout'
+  cmds_rollout_resume='-h --help --dry-run --reason --wait --timeout'
+  cmds_rollout_show='-h --help -f --format -c --column --noindent --variable --prefix --max-width --fit-width --print-empty'
+  cmds_rollout_start='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --mode --canaries --parallel --parallel-per-az --rate-per-hour --max-failures --watch-time --windows --wait --interval --timeout --long --limit --marker --dry-run --reason --image --from-host --from-zone --balance --from-network --flavor --certificate-ends-within --built-before --project --tag --loadbalancer'
+  cmds_rollout_undo='-h --help -f --format -c --column --quote --noindent --max-width --fit-width --print-empty --sort-column --sort-ascending --sort-descending --mode --canaries --parallel --parallel-per-az --rate-per-hour --max-failures --watch-time --windows --wait --interval --timeout --long --limit --marker --dry-run --reason'
+  cmds_rollout_watch='-h --help --interval --timeout'
   cmds_sync='pause resume retry run status watch'
   cmds_sync_pause='-h --help --dry-run --reason --wait --timeout --for'
   cmds_sync_resume='-h --help --dry-run --reason --wait --timeout'

@@ -30,7 +30,7 @@ FAILED = 'FAILED'
 
 @dataclasses.dataclass(frozen=True)
 class New:
-    """An order to record; command is its words: 'image rollout start'."""
+    """An order to record; command is its words: 'rollout start'."""
 
     id: str
     command: str

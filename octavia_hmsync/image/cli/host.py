@@ -120,7 +120,7 @@ class DrainHost(rollout_start.Starter):
     """Have all amphorae leave a compute host, make before break.
 
     This is a rollout of the load balancers with an amphora there, with the
-    settings that "image rollout start" has. The host must take no new
+    settings that "rollout start" has. The host must take no new
     instances: see "openstack compute service set --disable". A new amphora
     that comes to this host all the same is not taken. What is left out, and
     why, --dry-run and "host list --long" tell.

@@ -68,7 +68,7 @@ def _find(engine, parsed_args):
     if rollout_repo.get(engine, parsed_args.rollout) is None:
         raise exceptions.NotPossible(
             f'There is no rollout {parsed_args.rollout}: see '
-            f'"octavia-hmsync image rollout list".')
+            f'"octavia-hmsync rollout list".')
     return replace_repo.get_of_rollout(engine, parsed_args.rollout)
 
 
@@ -76,7 +76,7 @@ class CancelReplacement(base.Change):
     """End a waiting replacement, or send a running one back.
 
     A running replacement goes back at its next step, until it deletes the
-    old amphora: after that it is completed. For a rollout see "image rollout
+    old amphora: after that it is completed. For a rollout see "rollout
     cancel".
     """
 

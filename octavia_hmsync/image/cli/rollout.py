@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""octavia-hmsync image rollout, except for its start and its watch."""
+"""octavia-hmsync rollout, except for its start and its watch."""
 
 import collections
 
@@ -45,7 +45,7 @@ class _ChangeRollout(base.Change):
                                                     self.new):
             raise exceptions.NotPossible(
                 f'There is no rollout to {self.verb}: see "octavia-hmsync '
-                f'image rollout list".')
+                f'rollout list".')
         if rollout.state == self.new:
             self.say(f'Rollout {rollout.id} is {rollout.state} already.')
             self._wait(engine, rollout.id, parsed_args)
@@ -55,7 +55,7 @@ class _ChangeRollout(base.Change):
                                                     '')):
             raise exceptions.NotPossible(
                 f'Rollout {rollout.id} has changed at this moment: see '
-                f'"octavia-hmsync image rollout show", and run the command '
+                f'"octavia-hmsync rollout show", and run the command '
                 f'again.')
         if parsed_args.dry_run:
             self.say(f'Rollout {rollout.id}, which is {rollout.state}, can be '
@@ -74,7 +74,7 @@ class _ChangeRollout(base.Change):
 
         if self.WAIT:
             self.wait(parsed_args, look, f'What runs of rollout {rollout_id} '
-                      f'comes to its end: see "octavia-hmsync image rollout '
+                      f'comes to its end: see "octavia-hmsync rollout '
                       f'show".')
 
     def _change(self, engine, rollout, reason):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""octavia-hmsync image rollout start."""
+"""octavia-hmsync rollout start, image rollout start."""
 
 import collections
 import dataclasses
@@ -245,32 +245,50 @@ def _describe_nothing(settings):
 
 
 class StartRollout(Starter):
-    """Bring all load balancers to their newest image, or out of a place.
+    """Replace the amphorae of all load balancers that one reason is for.
 
-    Without --from-... and the like, amphorae are replaced that have an older
-    image than the newest one of their tag; with one of these, the amphorae
-    that it names, whatever their image is; new ones have the newest image.
-    Housekeeping replaces their amphorae, some at a time: wave 1 and canaries
-    first, and the others when these are done and were watched. --dry-run
-    lists the order, and what is left out; on stderr, how long it takes at
-    least. Settings that are not given come from [hmsync_image]; the mode is
-    replace then.
+    With --image amphorae are replaced that have an older image than the
+    newest one of their tag; with another option the amphorae that it names,
+    whatever their image is; new ones have the newest image. Housekeeping
+    replaces their amphorae, some at a time: wave 1 and canaries first, and
+    the others when these are done and were watched. --dry-run lists the
+    order, and what is left out; on stderr, how long it takes at least.
+    Settings that are not given come from [hmsync_image]; the mode is replace
+    then.
     """
+
+    # Whether --image need not be given.
+    IS_FOR_IMAGES = False
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        selection.add_arguments(parser)
+        selection.add_arguments(parser, self.IS_FOR_IMAGES)
         return parser
 
     def _read_cause(self, conf, engine, parsed_args):
         return selection.read_cause(conf, engine, parsed_args)
 
 
+class StartImageRollout(StartRollout):
+    """Bring all load balancers to their newest image.
+
+    The short form of "rollout start --image": amphorae are replaced that have
+    an older image than the newest one of their tag. Housekeeping replaces
+    them, some at a time: wave 1 and canaries first, and the others when these
+    are done and were watched. --dry-run lists the order, and what is left
+    out; on stderr, how long it takes at least. Settings that are not given
+    come from [hmsync_image]; the mode is replace then. With --from-... and
+    the like it is as "rollout start".
+    """
+
+    IS_FOR_IMAGES = True
+
+
 def _refuse(active):
     raise exceptions.NotPossible(
         f'There is a rollout that has not ended, {active.id}, which is '
-        f'{active.state}: see "octavia-hmsync image rollout show", or '
-        f'"image rollout cancel".')
+        f'{active.state}: see "octavia-hmsync rollout show", or '
+        f'"rollout cancel".')
 
 
 def _number(text):

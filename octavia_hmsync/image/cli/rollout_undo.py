@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""octavia-hmsync image rollout undo."""
+"""octavia-hmsync rollout undo."""
 
 import dataclasses
 

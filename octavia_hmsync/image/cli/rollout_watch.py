@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""octavia-hmsync image rollout watch, and how far a rollout is."""
+"""octavia-hmsync rollout watch, and how far a rollout is."""
 
 import collections
 import dataclasses
@@ -33,7 +33,7 @@ def get_rollout(engine, rollout_id=None):
         if rollout is None:
             raise exceptions.NotPossible(
                 f'There is no rollout {rollout_id}: see "octavia-hmsync '
-                f'image rollout list".')
+                f'rollout list".')
         return rollout
     rollout = rollout_repo.get_last(engine)
     if rollout is None:
@@ -174,12 +174,12 @@ def follow(app, conf, engine, rollout_id, interval, timeout, stream=None):
 
     with progress.Watch(
             app, interval, timeout,
-            f'Rollout {rollout_id} goes on: see "octavia-hmsync image '
+            f'Rollout {rollout_id} goes on: see "octavia-hmsync '
             f'rollout show".', base.explain_passing, stream) as watch:
         watch.follow(
             look, lambda seen: _show(watch, seen, names, max_age),
             f'After {timeout or 0:g} s rollout {rollout_id} has '
-            f'not ended: see "octavia-hmsync image rollout show".')
+            f'not ended: see "octavia-hmsync rollout show".')
 
 
 def _show(watch, seen, names, max_age):
@@ -197,7 +197,7 @@ def _show(watch, seen, names, max_age):
                 else r.state, r.reason)
         if len(found) > progress.NAMED:
             known[f'and {len(found) - progress.NAMED} more '
-                  f'{" or ".join(states)}: see "octavia-hmsync image rollout '
+                  f'{" or ".join(states)}: see "octavia-hmsync rollout '
                   f'show"'] = ''
     if seen.waits_for and not any(r.state == replace_repo.RUNNING
                                   for r in seen.rows):
@@ -213,7 +213,7 @@ def _show(watch, seen, names, max_age):
     if rollout.state == rollout_repo.DONE:
         return True
     raise exceptions.NotPossible(
-        f'Rollout {rollout.id} is {rollout.state}: see "octavia-hmsync image '
+        f'Rollout {rollout.id} is {rollout.state}: see "octavia-hmsync '
         f'rollout show" for what failed, and start another one when that is '
         f'put right.')
 

@@ -22,9 +22,16 @@ from octavia_hmsync.sync.db import host_hold as hold_repo
 _DAY = 86400
 
 
-def add_arguments(parser):
-    """Add the options of a rollout that is not for the image of all."""
-    why = parser.add_mutually_exclusive_group()
+def add_arguments(parser, is_for_images):
+    """Add the options of a rollout.
+
+    :param is_for_images: whether it is for the image without one of these.
+    """
+    why = parser.add_mutually_exclusive_group(required=not is_for_images)
+    if not is_for_images:
+        why.add_argument('--image', action='store_true',
+                         help='amphorae with an older image than the newest '
+                              'one of their tag')
     why.add_argument(
         '--from-host', metavar='<host>',
         help='amphorae on this compute host, which must be disabled')

@@ -78,7 +78,7 @@ def why_halted(situation: Situation) -> str | None:
         return None
     done = sum(r.state == replace_repo.DONE for r in situation.replacements)
     kept = (f'; {done} done before keep the image: if it is bad, take its '
-            f'tag off and run "octavia-hmsync image rollout undo"'
+            f'tag off and run "octavia-hmsync rollout undo"'
             if done else '')
     return f'{len(failed)} failed: {name(failed)}{kept}'
 

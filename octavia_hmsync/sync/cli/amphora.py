@@ -64,7 +64,7 @@ class ListAmphorae(base.ListCommand):
             '--certificate-ends-within', metavar='<days>',
             type=base.positive_number,
             help='only those whose certificate ends within so many days, or '
-                 'has ended: see "image rollout start" with this option')
+                 'has ended: see "rollout start" with this option')
         return parser
 
     def take_action(self, parsed_args):

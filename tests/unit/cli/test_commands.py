@@ -488,6 +488,7 @@ ARGUMENTS = {
     'image exclusion remove': ['tag', 'fragile'],
     'image replace': ['nobody'],
     'resize': ['nobody', '--no-flavor'],
+    'rollout start': ['--image'],
     'image replacement cancel': ['nobody'],
     'image restore': ['nobody'],
     'network port delete': ['node1'],

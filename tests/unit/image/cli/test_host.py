@@ -345,6 +345,31 @@ class TestCauses(HostTestCase):
     def change(self, **values):
         self.records.change('amphora', self.amphora_id, **values)
 
+    def test_reasons(self):
+        """One command for all; the image has a short form."""
+        self.records.change('amphora', self.amphora_id, image_id='old')
+        expected = self.start_plan()
+        self.assertEqual([self.there], expected)
+        self.assertEqual(expected, self.plan('rollout', 'start', '--image'))
+        self.change(cached_zone='az1')
+        self.assertEqual(expected, self.plan('rollout', 'start',
+                                             '--from-zone', 'az1'))
+        for argv in ((), ('--image', '--from-zone', 'az1')):
+            code, _out, err = self.run_command('rollout', 'start', *argv)
+            self.assertEqual(2, code)
+            self.assertIn('--image', err)
+        self.assertEqual(0, self.run_command('rollout', 'start', '--image')[0])
+        for name in ('list', 'show'):
+            self.assertEqual(*(self.run_json(*words, name) for words in (
+                ('rollout',), ('image', 'rollout'))))
+        self.run_ok('rollout', 'pause')
+        self.run_ok('rollout', 'resume')
+        self.run_ok('rollout', 'cancel')
+        self.assertEqual(
+            {'rollout start', 'rollout pause', 'rollout resume',
+             'rollout cancel'},
+            {row['command'] for row in self.run_json('order', 'list')})
+
     def test_zone(self):
         self.assertFails('has an amphora with zone az1', 'image', 'rollout',
                          'start', '--from-zone', 'az1')

@@ -192,7 +192,7 @@ class TestDecide(_Case):
             ).reason)
         self.assertEqual(
             '1 failed: lb00001; 1 done before keep the image: if it is bad, '
-            'take its tag off and run "octavia-hmsync image rollout undo"',
+            'take its tag off and run "octavia-hmsync rollout undo"',
             self.decide(SETTINGS, fleet, [
                 replacement(fleet[0], 'DONE'),
                 replacement(fleet[1], 'FAILED')]).reason)
