@@ -12,6 +12,7 @@ import time
 from oslo_log import log as logging
 
 from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import lock as lock_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync import compat
 from octavia_hmsync.image.db import replacement as replace_repo
@@ -103,7 +104,7 @@ class Ordered(attempt.Attempt):
         return blocks
 
     def _settle(self):
-        """Wait for a cluster that grows or is repaired.
+        """Wait for a cluster that grows, is repaired or changed.
 
         A rollout has others to go on with, and comes back.
         """
@@ -113,16 +114,18 @@ class Ordered(attempt.Attempt):
         is_told = False
         while True:
             cluster, members = self._read()
-            if (is_whole(cluster, members) or patience.is_over(members) or
+            is_at_rest = lock_repo.get_status(
+                self._work.engine, cluster.id) != compat.PENDING_UPDATE
+            if (is_whole(cluster, members) and is_at_rest or
+                    patience.is_over(members) or
                     self._work.find_cancel() is not None):
                 break
             if not is_told:
-                self._work.note(f'It waits for the missing members of its '
-                                f'cluster ({NOT_WHOLE}).')
+                self._work.note('It waits for a change of its cluster.')
                 is_told = True
             self._work.pause(_INTERVAL)
         if is_told:
-            self._work.enter(self._work.phase, reason=None)
+            self._work.note(None)
 
     def _find_old(self, load_balancer):
         _cluster, members = self._read()

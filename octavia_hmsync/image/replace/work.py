@@ -215,10 +215,12 @@ class Work:
                  self.load_balancer_id, phase)
 
     def note(self, reason):
-        """Record why the phase takes so long; raise as check()."""
+        """Record why it takes so long, None if it goes on; as check()."""
         self.check()
-        LOG.warning('Replacement of load balancer %s, phase %s: %s',
-                    self.load_balancer_id, self.phase, reason)
+        if reason is not None:
+            LOG.warning('Replacement of load balancer %s, phase %s: %s',
+                        self.load_balancer_id,
+                        self.phase or phases.Phase.LOCK, reason)
         self.held.require(claims_repo.set_phase(
             self.engine, self.replacement.id, self.owner, CLAIM_EXPIRY,
             self.phase, reason=reason))

@@ -91,13 +91,33 @@ class TestImageUpgrade(cloud.CloudTestCase):
         self.assertTrue(cluster_repo.resize(self.engine, cluster.id, 4))
         with self.assertLogs('octavia_hmsync', 'WARNING') as logs:
             row = self.replace(lb)
-        self.assertIn('waits for the missing members', logs.output[0])
+        self.assertIn('waits for a change of its cluster', logs.output[0])
         self.assertEqual(('DONE', None), (row.state, row.reason))
         self.keep()
         self.assertWhole(lb, 4)
         self.assertFalse(before & {member.amphora_id
                                    for member in self.get_members(lb)})
         self.assertEqual(4, len(self.cloud.instances))
+
+    def test_it_is_changed_meanwhile(self):
+        """Its manager, or its owner, has it locked for a moment."""
+        lb, before = self.make(2)
+        self.records.change('load_balancer', lb,
+                            provisioning_status='PENDING_UPDATE')
+        waits = []
+
+        def pause(work, *args):
+            waits.append(self.rows(cloud.models.ImageReplacement)[0].reason)
+            self.records.change('load_balancer', lb,
+                                provisioning_status='ACTIVE')
+            self.keep(1)
+        self.patch(image_work.Work, 'pause', pause)
+        row = self.replace(lb)
+        self.assertEqual(('DONE', None), (row.state, row.reason))
+        self.assertEqual('It waits for a change of its cluster.', waits[0])
+        self.assertIsNone(waits[-1])
+        self.assertFalse(before & {member.amphora_id
+                                   for member in self.get_members(lb)})
 
     def test_it_cannot_grow(self):
         """It is not waited for without an end, nor by a rollout."""
