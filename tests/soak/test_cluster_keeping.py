@@ -169,7 +169,8 @@ class TestSigns(KeepingCase):
         self.wait_until(amphora_id, 'DRAINING')
         self.wait_until_open(amphora_id, number)
         self.assertIn(f'{number} connections',
-                      self.hmsync('cluster', 'show', self.lb.id))
+                      self.hmsync('cluster', 'show', self.lb.id, '-f',
+                                  'value'))
         self.assertEqual({}, held.stop().broken)
         self.wait_until_open(amphora_id, 0)
         self.assert_same(self.instances, self.amphorae)
