@@ -195,7 +195,13 @@ class RestAgentClient:
         silence = min(silence or timeout, timeout)
         ends_at = asyncio.get_running_loop().time() + timeout
         limit = asyncio.timeout(silence)
-        trace = tls.Trace(lambda: limit.reschedule(ends_at))
+
+        def go_on():
+            # An answer may come in the moment in which the time is over.
+            if not limit.expired():
+                limit.reschedule(ends_at)
+
+        trace = tls.Trace(go_on)
         content = body.encode()
         # In one write: an agent that has read half a body writes half a
         # configuration file.

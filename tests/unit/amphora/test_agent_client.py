@@ -240,6 +240,19 @@ class TestAilments(AgentClientTestCase):
             self.assertTrue(error.is_unanswered)
         self.assertEqual(200, ask(self.add(ailing.SLOW, delay=3))[0])
 
+    def test_answer_as_the_time_ends(self):
+        async def exchange(host, port, context, name, request, reader, trace):
+            try:
+                await asyncio.sleep(60)
+            finally:
+                trace.note_answer()
+        self.patch(tls, 'exchange', exchange)
+        error = self.assertRaises(
+            exceptions.AgentUnreachable, asyncio.run,
+            self.make_client().ask('amphora', '127.0.1.1', 'GET', 'info',
+                                   timeout=60, silence=0.1))
+        self.assertIn('did not answer within', str(error))
+
     def test_those_that_hang_delay_nobody(self):
         ailments = [ailing.SILENT, ailing.BLACK_HOLE, ailing.HANGS,
                     ailing.HANGS_IN_ANSWER] * 2
