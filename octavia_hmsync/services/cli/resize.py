@@ -59,6 +59,9 @@ class Resize(replace.Replace):
         self._engine = engine
         self._cluster = cluster_repo.get_by_load_balancer(engine,
                                                           load_balancer.id)
+        data = (new and _read(new)) or {}
+        self._is_sized = (self._cluster is not None and
+                          not data.keys().isdisjoint(_SIZES))
         if found is not None:
             if self._old_id == self._flavor_id and whereabouts.get_cause(
                     found).kind in (causes.Kind.FLAVOR, causes.Kind.TOPOLOGY):
@@ -81,7 +84,7 @@ class Resize(replace.Replace):
                     f'The topology of load balancer {load_balancer.id} cannot '
                     f'become {self._cause.value}: {problem}')
         self._built_first = causes.count_new(self._cause)
-        self._changes = self._find_changes(conf, (new and _read(new)) or {})
+        self._changes = self._find_changes(conf, data)
         return inventory.Inventory(conf, engine).with_flavor(
             load_balancer, self._flavor_id)
 
@@ -106,11 +109,9 @@ class Resize(replace.Replace):
         """Order replacements and sizes; with --wait, wait for both."""
         began = time.monotonic()
         super().take_action(parsed_args)
-        if self._cluster is None:
-            return
         if parsed_args.dry_run:
             self._tell_changes(True)
-        elif parsed_args.wait:
+        elif parsed_args.wait and self._is_sized:
             self._wait_for_sizes(parsed_args.timeout and max(
                 1, parsed_args.timeout - (time.monotonic() - began)))
 
