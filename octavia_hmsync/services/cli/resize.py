@@ -83,8 +83,11 @@ class Resize(replace.Replace):
                 raise exceptions.NotPossible(
                     f'The topology of load balancer {load_balancer.id} cannot '
                     f'become {self._cause.value}: {problem}')
-        self._built_first = causes.count_new(self._cause)
         self._changes = self._find_changes(conf, data)
+        self._built_first = causes.count_new(self._cause)
+        if 'desired_size' in self._changes:
+            self._built_first += max(0, self._changes['desired_size'] -
+                                     self._cluster.desired_size)
         return inventory.Inventory(conf, engine).with_flavor(
             load_balancer, self._flavor_id)
 

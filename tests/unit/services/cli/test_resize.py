@@ -134,18 +134,18 @@ class TestResize(test_image.ImageTestCase):
         read = self.make_cluster()
         self.assertEqual((3, 2, 'reference'), read())
         flavor = self.add_cluster_flavor(
-            compute_flavor='large', cluster_desired_size=6,
+            compute_flavor='large', cluster_desired_size=4,
             cluster_min_size=3, cluster_affinity='SOURCE_IP')
         code, out, err = self.run_command('resize', 'web', '--flavor', flavor,
                                           '--dry-run')
         self.assertEqual(0, code, err)
-        self.assertIn('would get: desired_size 3 -> 6, min_size 2 -> 3.', out)
+        self.assertIn('would get: desired_size 3 -> 4, min_size 2 -> 3.', out)
         self.assertIn('the cluster keeps FLOW', err)
         self.assertEqual((3, 2, 'reference'), read())
         code, out, err = self.run_command('resize', 'web', '--flavor', flavor)
         self.assertEqual(0, code, err)
-        self.assertIn('Cluster cluster1: desired_size 3 -> 6', out)
-        self.assertEqual((6, 3, 'reference'), read())
+        self.assertIn('Cluster cluster1: desired_size 3 -> 4', out)
+        self.assertEqual((4, 3, 'reference'), read())
         found, = replace_repo.get_open(self.engine)
         self.assertEqual((flavor, flavor),
                          (found.flavor_id, self.get_flavor()))
@@ -201,6 +201,14 @@ class TestResize(test_image.ImageTestCase):
                  {'loadbalancer_topology': 'SINGLE'})):
             self.refuse(words, '--flavor', self.add_cluster_flavor(**values))
             self.assertEqual((3, 2, 'reference'), read())
+
+    def test_sizes_take_room(self):
+        read = self.make_cluster()
+        flavor = self.add_cluster_flavor(compute_flavor='large',
+                                         cluster_desired_size=5)
+        self.nova.limits['maxTotalInstances'] = 4
+        self.refuse('3 instances more', '--flavor', flavor)
+        self.assertEqual((3, 2, 'reference'), read())
 
     def test_cluster_is_changed_meanwhile(self):
         """Neither its flavor nor its size changes."""
