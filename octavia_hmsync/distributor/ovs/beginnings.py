@@ -37,8 +37,9 @@ class Beginning(typing.NamedTuple):
     def to_text(self) -> str:
         """Return the flow that pins it, as ovs-ofctl takes it."""
         protocol, source, target = openflow.TCP[int(self.family)]
-        return (f'flow add table={sharing.HANDSHAKES},priority={_PRIORITY},'
-                f'cookie={sharing.get_pin_cookie(self.mac, sharing.YOUNG):#x},'
+        cookie = sharing.get_pin_cookie(self.mac, sharing.YOUNG)
+        return (f'flow add cookie={cookie:#x},table={sharing.HANDSHAKES},'
+                f'priority={_PRIORITY},'
                 f'hard_timeout={sharing.YOUNG_TIMEOUT},{protocol},'
                 f'{source}={self.source},{target}={self.target},'
                 f'tcp_src={self.port},actions='

@@ -83,9 +83,9 @@ class Keeper:
 
     def begin(self, bridge, document, seen, now):
         """Note that members change; seen is what the cache had before that."""
+        found = list(recorder.read(seen))
         with self._lock:
-            self._ensure(bridge, document, now).change(
-                recorder.read(seen), now)
+            self._ensure(bridge, document, now).change(found, now)
 
     def follow(self, bridge, document, transition, now):
         """Have the cache read for a VIP as long as that is needed."""

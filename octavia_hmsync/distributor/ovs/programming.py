@@ -22,10 +22,8 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# Of more flows than that in the cache, none is looked at for connections that
-# begin: 20 000 take 0.1 s. Of more of these none is remembered: they are a
-# flood.
-_MAX_READ, _MAX_BEGUN = 20000, 2000
+# How many connections that begin are remembered: more are a flood.
+_MAX_BEGUN = 2000
 # Of a bundle: deletes all that there is, by whomever.
 _CLEAR = ('flow delete cookie=0/0', 'group delete group_id=all')
 # Tables of what is remembered of a member's connections.
@@ -213,9 +211,6 @@ class Programmer:
         cached = self._rooms.cached
         if cached is None or cached > keeping.MAX_CACHED:
             return None
-        if cached > _MAX_READ:
-            # Nothing of it is worth the time.
-            return []
         try:
             return self._ofctl.get_cache(self._options.datapath_type,
                                          before.document.port.mac)

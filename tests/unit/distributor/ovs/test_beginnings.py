@@ -50,7 +50,7 @@ class TestBeginnings(base.BaseTestCase):
     def test_text(self):
         four, six = self.find(line(7), line(8, network=_V6))
         self.assertEqual(
-            'flow add table=25,priority=5,cookie=0x1fa163e00010b,'
+            'flow add cookie=0x1fa163e00010b,table=25,priority=5,'
             'hard_timeout=60,tcp,nw_src=10.0.0.100,nw_dst=10.0.0.5,tcp_src=7,'
             'actions=set_field:0xfa163e00010b->xreg2,set_field:1->reg7',
             four.to_text())

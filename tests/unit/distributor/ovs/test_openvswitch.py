@@ -290,10 +290,10 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.assertEqual(3, len(told))
         self.assertIn('nw_src=10.0.0.9,nw_dst=10.0.0.5,tcp_src=7',
                       told[1][0])
-        # When one dies, nobody waits for that; and not in a flood.
+        # When one dies, no change waits for that; and not in a flood.
         told.clear()
         self.apply(doc.ACTIVE, doc.DEAD)
-        self.flows.load = ofctl.Load(100, 20001, 200000)
+        self.flows.load = ofctl.Load(100, 100001, 200000)
         self.vswitch.measure_load()
         self.apply(doc.ACTIVE, doc.ACTIVE)
         self.assertEqual(3, len(told))
@@ -627,13 +627,60 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.prove(0, 1)
         self.apply(doc.ACTIVE)
         self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.flows.cache = [self.show_doubled(7)]
+
+    @staticmethod
+    def show(port, actions, flags):
+        return ('eth(src=52:54:00:00:00:01,dst=fa:16:3e:00:00:99),'
+                'eth_type(0x0800),ipv4(src=10.0.0.9,dst=10.0.0.5,proto=6,'
+                f'tos=0/0xfc,frag=no),tcp(src={port},dst=80),'
+                f'tcp_flags({flags}), packets:0, actions:{actions}')
+
+    def show_single(self, port, flags='-syn+ack'):
+        return self.show(port, f'set(eth(dst={documents.mac(0)})),3', flags)
+
+    def show_doubled(self, port):
+        return self.show(
+            port, f'set(eth(dst={documents.mac(0)})),set(ipv4('
+            f'tos=0xdc/0xfc)),3,set(eth(dst={documents.mac(1)})),4',
+            '-fin-syn-rst')
+
+    def read_on(self, end):
+        """Have the cache read until a time."""
+        for now in range(1009, end, 9):
+            self.vswitch.keeper.read_caches(now)
+
+    def get_pins(self, table):
+        """Return what is remembered, by the port of the client."""
+        return {int(re.search('tcp_src=([0-9]+)', key)[1]): cookie
+                for key, (cookie, _) in
+                self.flows.flows['hmb11111111111'].items()
+                if key.startswith(f'table={table},') and 'tcp_src=' in key}
+
+    def test_large_cache(self):
+        """Whose connections are is known from all of it that is read."""
+        self.prove(0, 1)
+        self.apply(doc.ACTIVE)
+        ports = range(1, 20)
         self.flows.cache = [
-            'eth(src=52:54:00:00:00:01,dst=fa:16:3e:00:00:99),'
-            'eth_type(0x0800),ipv4(src=10.0.0.9,dst=10.0.0.5,proto=6,'
-            'tos=0/0xfc,frag=no),tcp(src=7,dst=80),tcp_flags(-fin-syn-rst), '
-            'packets:0, actions:set(eth(dst='
-            f'{documents.mac(0)})),set(ipv4(tos=0xdc/0xfc)),3,'
-            f'set(eth(dst={documents.mac(1)})),4']
+            *map(self.show_single, ports),
+            *(self.show_single(port, '+syn-ack')
+              for port in range(40001, 42501))]
+        self.flows.load = ofctl.Load(100, 100000, 200000)
+        self.vswitch.measure_load()
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        # Of what begins, more are a flood.
+        self.assertEqual(2000, len(self.get_pins(sharing.HANDSHAKES)))
+        self.flows.cache = [*map(self.show_doubled, (*ports, 40000))]
+        end = 1000 + 60 + 30
+        self.read_on(end)
+        self.apply(doc.ACTIVE, doc.ACTIVE, now=end, pin_timeout=60)
+        self.assertIsNone(self.vswitch.describe(self.state))
+        doubtful = sharing.DOUBTFUL << 48
+        self.assertEqual(
+            {**dict.fromkeys(ports, sharing.get_pin_cookie(
+                documents.mac(0), sharing.TOLD)), 40000: doubtful},
+            self.get_pins(sharing.PINS))
 
     def test_removed_while_members_change(self):
         """The cache is not read for it any more."""
