@@ -13,12 +13,15 @@ reader that comes more often sees all of them. Who has a connection is known
   from before may be shown as if it had gone where it would go now.
 
 All others are pinned to all members that may have it.
+
+That is remembered for as long as a connection may be silent.
 """
 
 from collections import abc
 import dataclasses
 import math
 import re
+import sys
 import typing
 
 from octavia_hmsync.distributor import document as doc
@@ -140,17 +143,19 @@ def read(lines: abc.Iterable[str]) -> abc.Iterator[Seen]:
             continue
         shown = _FLAGS.search(line)
         flags = shown[1] if shown else ''
-        macs = tuple(dict.fromkeys(_TARGET.findall(found['actions'])))
+        # What many connections have in common takes memory once.
+        macs = tuple(dict.fromkeys(map(
+            sys.intern, _TARGET.findall(found['actions']))))
         if macs:
             yield Seen(found['vip'], Key(
                 int(found['family']), found['src'], int(found['sport']),
-                found['dst'], int(found['dport'] or ANY)), macs,
+                sys.intern(found['dst']), int(found['dport'] or ANY)), macs,
                 bool(_MARKED.search(found['actions'])),
                 '+syn' in flags and '-ack' in flags, '+fin' in flags,
                 '+rst' in flags)
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class _Known:
     """A connection whose packets go to several members.
 
@@ -183,7 +188,8 @@ class Recorder:
         self._read_at = -math.inf
         # What the cache has of before may be shown as it would go now.
         self._changed_at = self._ordered_at = now
-        self._owners: dict[Key, str] = {}
+        # The member, and when the connection was seen last.
+        self._owners: dict[Key, tuple[str, float]] = {}
         # Connections without another packet yet.
         self._begun: dict[Key, tuple[str, float]] = {}
         self._known: dict[Key, _Known] = {}
@@ -193,8 +199,10 @@ class Recorder:
         self._changed_at = now
         self.reorder(now)
         for one in seen:
-            if len(one.macs) == 1 and not (one.begins or one.is_reset):
-                self._owners[one.key] = one.macs[0]
+            if len(one.macs) == 1 and not (one.begins or one.is_reset) and (
+                    one.key in self._owners or
+                    len(self._owners) < 2 * self._most):
+                self._owners[one.key] = one.macs[0], now
         self._begun.clear()
         if self.known_since > now:
             self.known_since = self._read_at = now
@@ -205,9 +213,16 @@ class Recorder:
         for known in self._known.values():
             known.is_in_order = False
 
+    def _find(self, key: Key) -> Key | None:
+        """Return the key by which it is known who has a connection."""
+        for one in (key, key._replace(target_port=ANY)):
+            if one in self._owners:
+                return one
+        return None
+
     def _get_owner(self, key: Key) -> str | None:
-        return self._owners.get(key) or self._owners.get(
-            key._replace(target_port=ANY))
+        found = self._find(key)
+        return self._owners[found][0] if found else None
 
     def miss(self) -> None:
         """Note that the cache could not be read, or is not complete."""
@@ -233,24 +248,29 @@ class Recorder:
                 continue
             if are_told:
                 self._begun[one.key] = one.macs[0], now
-            if self._get_owner(one.key) is not None:
+            if self._find(one.key):
                 # The same address and port once more.
-                self._owners[one.key] = one.macs[0] if are_told else _UNKNOWN
-        for one in seen:
+                self._owners[one.key] = (
+                    one.macs[0] if are_told else _UNKNOWN, now)
+        # A reset comes after all others.
+        for one in sorted(seen, key=lambda one: one.is_reset):
             if one.begins:
                 continue
             begun = self._begun.pop(one.key, None)
-            if not one.is_marked:
-                continue
-            if begun:
-                self._owners[one.key] = begun[0]
-            self._note_one(one, now)
+            if one.is_marked and begun:
+                self._owners[one.key] = begun[0], now
+            elif found := self._find(one.key):
+                self._owners[found] = self._owners[found][0], now
+            if one.is_marked:
+                self._note_one(one, now)
         self._forget(now, timeout)
 
     def _note_one(self, one: Seen, now: float) -> None:
         if one.is_reset:
             self._known.pop(one.key, None)
-            self._owners[one.key] = _UNKNOWN
+            self._owners.pop(one.key, None)
+            if self._find(one.key):
+                self._owners[one.key] = _UNKNOWN, now
             return
         known = self._known.setdefault(one.key, _Known(one.macs, now))
         known.macs, known.at = one.macs, now
@@ -269,6 +289,11 @@ class Recorder:
         for key in [key for key, (_, at) in self._begun.items()
                     if now - at > sharing.YOUNG_TIMEOUT]:
             del self._begun[key]
+        # Else one that lives may not have been seen.
+        if now - self.known_since > timeout:
+            for key in [key for key, (_, at) in self._owners.items()
+                        if now - at > timeout]:
+                del self._owners[key]
         if len(self._known) + len(self._begun) > 2 * self._most:
             self.miss()
             self._begun.clear()

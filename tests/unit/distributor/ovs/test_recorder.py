@@ -2,6 +2,7 @@
 
 """Whose connections are, by what Open vSwitch 3.1 shows of its cache."""
 
+import collections
 import math
 import re
 
@@ -173,7 +174,8 @@ class TestRecorder(base.BaseTestCase):
     def test_reset(self):
         self.recorder.change(read(SINGLE), self.now)
         self.note(DOUBLED)
-        self.note(DOUBLED.replace('-rst', '+rst'))
+        # In any order.
+        self.note(DOUBLED.replace('-rst', '+rst'), DOUBLED)
         self.assertEqual({}, self.find())
         # The same address and port are used again.
         self.note(DOUBLED)
@@ -206,3 +208,35 @@ class TestRecorder(base.BaseTestCase):
         self.assertEqual(1005, self.recorder.known_since)
         self.note(*(line.replace('=1', '=2') for line in lines))
         self.assertEqual(math.inf, self.recorder.known_since)
+
+    def test_bound_of_owners(self):
+        """Of what is beyond it alone it is not known whose it is."""
+        singles, doubled = ([line.replace('60184', str(number))
+                             for number in range(1000, 1250)]
+                            for line in (SINGLE, DOUBLED))
+        self.recorder.change(read(*singles), self.now)
+        self.note(*doubled)
+        self.assertEqual({(A,): 200, (A, C): 50}, collections.Counter(
+            tuple(pin.macs) for pin in self.find_all()))
+
+    def find_all(self):
+        self.recorder._most = 1000
+        return self.recorder.find_pins(True, LIVING)
+
+    def test_silent_for_long(self):
+        """Of one that has ended nothing is remembered."""
+        self.recorder.change(read(SINGLE), self.now)
+        # It has packets, which go to one member still.
+        for _ in range(30):
+            self.note(SINGLE)
+        self.note(DOUBLED)
+        self.assertEqual({KEY: (A,)}, self.find())
+        # Whether it has some is not known.
+        for _ in range(2):
+            self.note(after=2 * TIMEOUT)
+        self.note(DOUBLED)
+        self.assertEqual({KEY: (A,)}, self.find())
+        for _ in range(16):
+            self.note()
+        self.note(DOUBLED)
+        self.assertEqual({KEY: (A, C)}, self.find())
