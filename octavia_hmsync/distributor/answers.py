@@ -114,7 +114,11 @@ _COUNTED: dict[str, _Raw] = {
     **_SENT, 'slot': _COUNT,
     'state': {'type': 'string', 'enum': list(schemas.STATES)},
     'pins': {**_COUNT, 'description': 'Connections that are remembered one '
-                                      'by one, since a change of members.'}}
+                                      'by one, since a change of members.'},
+    'connections': _nullable(
+        'integer', minimum=0, description='The same, and those that it may '
+        'have, as one of several members, since a change of members. null if '
+        'none is known and not all are known yet.')}
 
 _COUNTERS_FIELDS: dict[str, _Raw] = {
     'members': {'type': 'array', 'items': _object(**_COUNTED)},

@@ -190,7 +190,7 @@ class _API:
     def _count(self, vip_id: str,
                document: doc.Document) -> dict[str, typing.Any]:
         counted = self._vips.read_counters(vip_id, document)
-        nothing = {'packets': 0, 'bytes': 0, 'pins': 0}
+        nothing = {'packets': 0, 'bytes': 0, 'pins': 0, 'connections': 0}
         return {'members': [
             {'id': member.id, 'slot': member.slot, 'state': member.state,
              **counted['members'].get(member.mac, nothing)}

@@ -109,9 +109,10 @@ def count_connections(
     Heartbeats report it, but leave out connections from before a reload of
     haproxy, which an old haproxy process serves. For these, and for a silent
     member, the distributor reports the connections that it remembers: each
-    that has had a packet since, until two minutes after its end. 0 is
-    recorded only when neither has any, and when a connection that was silent
-    all the time would have timed out, see get_idle_timeout().
+    that has had a packet since, until two minutes after its end, also those of
+    which it knows no more than that the member may have them. 0 is recorded
+    only when neither has any, and when a connection that was silent all the
+    time would have timed out, see get_idle_timeout().
 
     :param client_of: returns the client for the URL of a distributor.
     :param interval: seconds between two heartbeats.
@@ -119,11 +120,11 @@ def count_connections(
     """
     rows = facts_repo.get_connections(engine, interval + _MARGIN)
     unsure = {row.cluster_id for row in rows.values() if not row.told}
-    pins = {cluster_id: _read_pins(engine, client_of, cluster_id)
-            for cluster_id in unsure}
+    of_clusters = {cluster_id: _read_remembered(engine, client_of, cluster_id)
+                   for cluster_id in unsure}
     counted: dict[str, int | None] = {}
     for member_id, row in rows.items():
-        remembered = pins.get(row.cluster_id)
+        remembered = of_clusters.get(row.cluster_id)
         count = counted[member_id] = choose_count(
             row.told, None if remembered is None
             else remembered.get(row.amphora_id or '', 0),
@@ -155,14 +156,19 @@ def choose_count(told: int | None, remembered: int | None,
     return None if None in (told, remembered) or rest > 0 else 0
 
 
-def _read_pins(engine: typing.Any, client_of: abc.Callable[[str], typing.Any],
-               cluster_id: str) -> dict[str, int] | None:
-    """Return remembered connections by amphora; None without an answer."""
+def _read_remembered(
+        engine: typing.Any, client_of: abc.Callable[[str], typing.Any],
+        cluster_id: str) -> dict[str, int | None] | None:
+    """Return remembered connections by amphora; None without an answer.
+
+    :returns: also None for one of which they are not known yet.
+    """
     for vip in vip_repo.get_of_cluster(engine, cluster_id):
         if vip.active and vip.status == distributor_repo.ONLINE:
             try:
                 found = client_of(vip.url).get_statistics(cluster_id)
-                return {one['id']: int(one['pins'])
+                return {one['id']: None if one['connections'] is None
+                        else int(one['connections'])
                         for one in found['members']} if found else {}
             except exceptions.DistributorError as e:
                 LOG.debug('Connections were not counted: %s', e)

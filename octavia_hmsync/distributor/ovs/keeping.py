@@ -123,7 +123,7 @@ class Keeper:
             return
         formers = {mapping.without_dead(one, living, after.current, False)
                    for one in before.formers}
-        done = set()
+        done: dict[recorder.Key, recorder.Pin] = {}
         # Once more: some had a packet meanwhile.
         for _ in range(0 if formers <= {*after.formers, after.current} else
                        2):
@@ -131,9 +131,14 @@ class Keeper:
             with self._lock:
                 pins = [pin for pin in known.find_pins(
                     after.is_over and not before.between, living)
-                    if pin not in done]
+                    if done.get(pin.key) != pin]
             self._add(bridge, pins, timeout)
-            done.update(pins)
+            done.update((pin.key, pin) for pin in pins)
+        if done:
+            LOG.info('%d connections of the bridge %s are remembered as its '
+                     'members have changed, %d of them as of one of several '
+                     'members.', len(done), bridge,
+                     sum(len(pin.macs) > 1 for pin in done.values()))
         if after.formers != before.formers:
             with self._lock:
                 known.reorder(now)
@@ -212,6 +217,24 @@ class Keeper:
         except exceptions.VswitchUnavailable as e:
             LOG.info('Connections are not found in the cache: %s', e)
             return None
+
+    def count(self, bridge, document, transition, now):
+        """Return how many connections each member may have, as one of several.
+
+        :returns: a dict by MAC address; also whether all are known.
+        """
+        counted: collections.Counter[str] = collections.Counter()
+        if self._ofctl.count(bridge, recorder.DOUBTFUL) != [0]:
+            for pin in recorder.read_pins(self._ofctl.get_flows(
+                    bridge, recorder.DOUBTFUL)):
+                counted.update(pin.macs)
+        with self._lock:
+            known, timeout, _ = self._recorders.get(document.port.mac,
+                                                    _NOT_FOLLOWED)
+            if known is None:
+                return counted, not transition.doubles
+            found, is_complete = known.count(now, timeout)
+        return counted + found, is_complete
 
     def read_pins(self, bridge):
         """Return the pins of a VIP that controllers tell other distributors.

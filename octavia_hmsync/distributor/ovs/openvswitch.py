@@ -236,12 +236,13 @@ class OpenVSwitch:
                     *(sharing.match_sent(mac, pipeline.OUTPUT)
                       for mac in macs)))}
 
-    def read_counters(self, vip_id, macs):
+    def read_counters(self, vip_id, macs, now=None):
         """Return what went through the bridge of a VIP.
 
         :returns: a dict with members, a dict from the MAC address to packets,
-                  bytes and pins; and claims, the number of frames by which
-                  others said that the VIP were theirs.
+                  bytes, pins and connections, which is None where it has none
+                  that are known and not all are; and claims, the number of
+                  frames by which others said that the VIP were theirs.
         """
         bridge = _name_bridge(vip_id)
         members = self.read_traffic(vip_id, macs)
@@ -249,8 +250,14 @@ class OpenVSwitch:
         counts = self._ofctl.count(bridge, *(
             sharing.match_pins(mac, table) for mac in members
             for table in tables))
-        for number, one in enumerate(members.values()):
+        applied = self._applied.get(vip_id)
+        others, is_complete = self.keeper.count(
+            bridge, applied.document, applied.transition,
+            time.time() if now is None else now) if applied else ({}, False)
+        for number, (mac, one) in enumerate(members.items()):
             one['pins'] = sum(counts[number * len(tables):][:len(tables)])
+            one['connections'] = one['pins'] + others.get(mac, 0) or (
+                0 if is_complete else None)
         return {'members': members,
                 'claims': counters.sum_claims(self._ofctl.get_flows(
                     bridge, openflow.Match(pipeline.CLASSIFY)))}

@@ -17,6 +17,7 @@ All others are pinned to all members that may have it.
 That is remembered for as long as a connection may be silent.
 """
 
+import collections
 from collections import abc
 import dataclasses
 import math
@@ -297,6 +298,19 @@ class Recorder:
         if len(self._known) + len(self._begun) > 2 * self._most:
             self.miss()
             self._begun.clear()
+
+    def count(self, now: float, timeout: float
+              ) -> tuple[abc.Mapping[str, int], bool]:
+        """Return how many connections each member may have, of those known.
+
+        :param timeout: seconds for which a connection may be silent.
+        :returns: also whether all are known.
+        """
+        counted: collections.Counter[str] = collections.Counter()
+        for key, known in self._known.items():
+            owner = self._get_owner(key)
+            counted.update([owner] if owner in known.macs else known.macs)
+        return counted, now - self.known_since > timeout
 
     def find_pins(self, current_only: bool,
                   living: abc.Container[str]) -> list[Pin]:

@@ -106,7 +106,7 @@ class Backend:
     def read_counters(self, vip_id, macs):
         self._call('read_counters', vip_id)
         return {'members': {
-            mac: {**sent, 'pins': 1}
+            mac: {**sent, 'pins': 1, 'connections': 2}
             for mac, sent in self.read_traffic(vip_id, macs).items()},
             'claims': 2}
 

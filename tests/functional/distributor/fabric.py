@@ -388,4 +388,5 @@ class Vip:
         """Return what went to members, by MAC address."""
         node = node or self.active
         return node.distributor.read_counters(self.id, [
-            member.mac for member in self.document(node).members])['members']
+            member.mac for member in self.document(node).members],
+            self.now)['members']

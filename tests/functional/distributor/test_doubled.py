@@ -163,6 +163,30 @@ class TestDoubled(test_connections.FabricTestCase):
                 self.node.vswitch.appctl('dpctl/dump-flows').splitlines())
             if one.is_marked])
 
+    def test_counted(self):
+        """A member that drains is not without connections before it is."""
+        a, b, c = [self.make_member(n) for n in range(3)]
+        vip = self.make_vip([a, b, c])
+        self.open(60, a, b, c)
+        # They began long before.
+        self.node.vswitch.appctl('revalidator/purge')
+        self.check()
+        self.change(vip, a, doc.DRAINING)
+
+        def count(name):
+            return vip.read_counters()[a.mac][name]
+
+        self.assertIsNone(count('connections'))
+        self.let_pass(vip, _LENGTH - 10)
+        self.assertDoubles(vip)
+        mine = [one for one in self.clients.connections
+                if one.member == a.name]
+        self.assertEqual((0, len(mine)), (count('pins'),
+                                          count('connections')))
+        self.let_pass(vip)
+        self.assertOver(vip)
+        self.assertEqual(len(mine), count('connections'))
+
     def test_dies(self):
         """Those of others go on, its own are reset."""
         a, b, c = [self.make_member(n) for n in range(3)]

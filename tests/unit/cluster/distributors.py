@@ -39,7 +39,7 @@ class FakeDistributor:
         self.documents = {}
         self.adopted = {}
         self.requests = []
-        self.pins = {}
+        self.remembered = {}
         self.results = probe_results.Results()
         # Clusters for whose VIP it answers no more, in a version.
         self.left = {}
@@ -119,7 +119,8 @@ class FakeDistributor:
         self._ask('GET')
         document = self.documents.get(vip_id)
         return document and {'members': [
-            {'id': member.id, 'pins': self.pins.get(member.id, 0)}
+            {'id': member.id,
+             'connections': self.remembered.get(member.id, 0)}
             for member in document.members]}
 
     def get_probes(self, run=None, after=0, timeout=0):

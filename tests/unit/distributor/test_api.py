@@ -144,11 +144,14 @@ class TestAPI(APITestCase):
         self.assertEqual(
             {'version': 7, 'id': VIP_ID, 'claims': 2, 'members': [
                 {'id': examples.make_id(10), 'slot': 0, 'state': 'ACTIVE',
-                 'packets': 10, 'bytes': 1000, 'pins': 1},
+                 'packets': 10, 'bytes': 1000, 'pins': 1,
+                 'connections': 2},
                 {'id': examples.make_id(11), 'slot': 1, 'state': 'DRAINING',
-                 'packets': 11, 'bytes': 1000, 'pins': 1},
+                 'packets': 11, 'bytes': 1000, 'pins': 1,
+                 'connections': 2},
                 {'id': examples.make_id(12), 'slot': 2, 'state': 'DEAD',
-                 'packets': 0, 'bytes': 0, 'pins': 0}]},
+                 'packets': 0, 'bytes': 0, 'pins': 0,
+                 'connections': 0}]},
             self.ask('GET', f'{PATH}/statistics'))
 
     def test_traffic(self):

@@ -367,13 +367,16 @@ class TestLooks(ProbeTestCase):
                 'UPDATE hmsync_cluster_member SET idle_timeout = -80'))
         self.assertEqual((0, None), count())
         # Of those of a haproxy of before only the distributor knows.
-        fake.pins = {told.amphora_id: 9, silent.amphora_id: 4}
+        fake.remembered = {told.amphora_id: 9, silent.amphora_id: 4}
         self.assertEqual((9, 4), count())
+        # It does not know yet.
+        fake.remembered[told.amphora_id] = None
+        self.assertEqual((None, 4), count())
         fake.is_down = True
         self.assertEqual((None, None), count())
         fake.is_down = False
         # Whatever they say, all others are counted, too.
-        fake.pins[silent.amphora_id] = 10 ** 12
+        fake.remembered[silent.amphora_id] = 10 ** 12
         self.records.insert_all({'listener_statistics': [
             {'listener_id': 'l', 'amphora_id': told.amphora_id,
              'bytes_in': 0, 'bytes_out': 0, 'active_connections': 10 ** 12,

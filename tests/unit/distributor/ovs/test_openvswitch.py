@@ -16,6 +16,7 @@ from octavia_hmsync.distributor.ovs import announcer
 from octavia_hmsync.distributor.ovs import ofctl
 from octavia_hmsync.distributor.ovs import openvswitch
 from octavia_hmsync.distributor.ovs import proof
+from octavia_hmsync.distributor.ovs import recorder
 from octavia_hmsync.distributor.ovs import room
 from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync.distributor.ovs import wire
@@ -792,9 +793,50 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.apply(doc.ACTIVE, doc.DRAINING)
         self.assertEqual(
             {'claims': 4, 'members': {
-                documents.mac(n): {'packets': 1, 'bytes': 60, 'pins': 0}
+                documents.mac(n): {'packets': 1, 'bytes': 60, 'pins': 0,
+                                   'connections': 0}
                 for n in range(2)}}, self.vswitch.read_counters(
                     VIP, [documents.mac(n) for n in range(2)]))
+
+    def count(self, now=1000):
+        """Return what is counted of two members."""
+        members = self.vswitch.read_counters(
+            VIP, [documents.mac(n) for n in range(2)], now)['members']
+        self.assertEqual([0, 0], [one['pins'] for one in members.values()])
+        return [one['connections'] for one in members.values()]
+
+    def test_connections(self):
+        """A member has none if none can be its own."""
+        self.change()
+        # Some may be silent.
+        self.assertEqual([None, None], self.count())
+        self.read_on(1010)
+        self.assertEqual([1, 1], self.count(1010))
+        self.flows.cache = []
+        self.read_on(1000 + 2 * 3630)
+        self.assertEqual([0, 0], self.count(1000 + 2 * 3630))
+        # Another process has seen nothing.
+        self.vswitch = self.make()
+        self.assertEqual([None, None], self.count())
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertEqual([None, None], self.count())
+
+    def test_connections_of_one_that_stands_by(self):
+        """It does not look."""
+        self.prove(0, 1)
+        for states in ((doc.ACTIVE,), (doc.ACTIVE, doc.ACTIVE)):
+            self.apply(*states, active=False)
+        self.assertEqual([None, None], self.count())
+
+    def test_connections_of_one_of_several(self):
+        self.change()
+        self.read_on(1000 + 3690)
+        self.apply(doc.ACTIVE, doc.ACTIVE, now=1000 + 3690)
+        self.flows.learned['hmb11111111111', sharing.PINS] = 0
+        self.assertEqual([0, 0], self.count())
+        self.patch(self.flows, 'count', lambda _bridge, *matches: [
+            match == recorder.DOUBTFUL for match in matches])
+        self.assertEqual([1, 1], self.count())
 
 
 class TestAnnouncer(base.BaseTestCase):

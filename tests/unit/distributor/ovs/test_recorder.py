@@ -240,3 +240,18 @@ class TestRecorder(base.BaseTestCase):
             self.note()
         self.note(DOUBLED)
         self.assertEqual({KEY: (A, C)}, self.find())
+
+    def count(self):
+        return self.recorder.count(self.now, TIMEOUT)
+
+    def test_count(self):
+        self.recorder.change(read(SINGLE), self.now)
+        self.note(DOUBLED, DOUBLED6)
+        self.assertEqual(({A: 1, B: 1, C: 1}, False), self.count())
+        for _ in range(15):
+            self.note(DOUBLED)
+        self.assertEqual(({A: 1, B: 1, C: 1}, True), self.count())
+        self.note(DOUBLED)
+        self.assertEqual(({A: 1}, True), self.count())
+        self.recorder.miss()
+        self.assertEqual(({A: 1}, False), self.count())
