@@ -10,6 +10,7 @@ import time
 from unittest import mock
 
 from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor.ovs import ofctl
 from octavia_hmsync.distributor.ovs import openflow
 from octavia_hmsync.distributor.ovs import recorder
 from octavia_hmsync.distributor.ovs import sharing
@@ -143,6 +144,8 @@ class TestDoubled(test_connections.FabricTestCase):
     def test_known(self):
         """Who has one that was there, or began long after, is known."""
         a, b, c = [self.make_member(n) for n in range(3)]
+        # As if others on this node had connections, too.
+        self.node.distributor._rooms._load = ofctl.Load(0, 100000, 200000)
         vip = self.make_vip([a, b])
         self.open(40, a, b)
         # They began long before.
