@@ -90,10 +90,13 @@ class Pin:
         cookie = (sharing.get_pin_cookie(first, kind) if len(self.macs) == 1
                   # With one of its members it is not gone.
                   else kind << _KIND_SHIFT)
-        times = ''
+        times = end = ''
         if timeout is None:
             cookie |= WAITS
         else:
+            if timeout > sharing.FIN_TIMEOUT:
+                # With its end, as that of one that is learned.
+                end = f',fin_timeout(idle_timeout={sharing.FIN_TIMEOUT})'
             times = 'idle_timeout=%d,' % (
                 min(timeout, sharing.FIN_TIMEOUT) if self.ends else timeout)
         protocol, source, target = openflow.TCP[key.family]
@@ -104,7 +107,7 @@ class Pin:
                 f'priority={PRIORITY},{times}{protocol},'
                 f'{source}={key.source},{target}={key.target},'
                 f'tcp_src={key.port},tcp_dst={key.target_port},actions='
-                f'{",".join(actions)},set_field:{kind}->{sharing.PIN}')
+                f'{",".join(actions)},set_field:{kind}->{sharing.PIN}{end}')
 
     def to_json(self) -> list[typing.Any]:
         """Return what from_json() takes."""

@@ -190,6 +190,32 @@ class TestDoubled(test_connections.FabricTestCase):
         self.assertOver(vip)
         self.assertEqual(len(mine), count('connections'))
 
+    def test_ended(self):
+        """What ends after a change is forgotten soon."""
+        a, b, c = [self.make_member(n) for n in range(3)]
+        vip = self.make_vip([a, b, c])
+        vip.pin_timeout = 300
+        self.open(60, a, b, c)
+        # They began long before.
+        self.node.vswitch.appctl('revalidator/purge')
+        self.check()
+        self.change(vip, a, doc.DRAINING)
+        self.let_pass(vip, 330)
+        self.assertOver(vip)
+        ended = [one for one in self.clients.connections
+                 if one.member == a.name][::2]
+        self.clients.close(*ended)
+        self.check()
+
+        def find_ended():
+            self.node.vswitch.wait_for_revalidators()
+            return [line for line in self.node.distributor._ofctl.get_flows(
+                vip.bridge, sharing.match_pins(a.mac))
+                if f'idle_timeout={sharing.FIN_TIMEOUT},' in line]
+
+        waiting.wait_for(lambda: len(find_ended()) == len(ended),
+                         'ends of connections')
+
     def test_dies(self):
         """Those of others go on, its own are reset."""
         a, b, c = [self.make_member(n) for n in range(3)]

@@ -68,9 +68,11 @@ class TestRead(base.BaseTestCase):
             for macs in ((A,), (A, C), (A, B, C)):
                 pin = recorder.Pin(key, macs)
                 self.assertEqual(pin, recorder.Pin.from_json(pin.to_json()))
-                for timeout in (75, None):
+                for timeout in (75, 3600, None):
                     text = pin.to_text(timeout)
                     self.assertEqual(timeout is None, 'idle_' not in text)
+                    self.assertEqual(timeout == 3600, text.endswith(
+                        ',fin_timeout(idle_timeout=120)'))
                     # As ovs-ofctl shows it.
                     shown = text.replace('flow add ', '').replace(
                         ',actions=', ' actions=').replace(
@@ -78,7 +80,8 @@ class TestRead(base.BaseTestCase):
                     self.assertEqual([pin], list(recorder.read_pins([shown])))
                     self.assertEqual(timeout is None, recorder.waits(shown))
                     if timeout:
-                        self.assertEqual(75, recorder.get_timeout(shown))
+                        self.assertEqual(timeout,
+                                         recorder.get_timeout(shown))
 
     def test_cookies(self):
         """One of several members is not gone with one of them."""
