@@ -87,6 +87,9 @@ class ImageReplacement(model_base.Base):
     # As of a rollout.
     cause = sa.Column(sa.String(36), nullable=False, default='IMAGE')
     cause_value = sa.Column(sa.String(255), nullable=True)
+    # Whether amphorae were in several compute zones before, as far as it
+    # matters for the cause.
+    was_spread = sa.Column(sa.Boolean, nullable=False, default=False)
     state = sa.Column(sa.String(36), nullable=False)
     # See octavia_hmsync.image.phases; NULL before it has begun.
     phase = sa.Column(sa.String(36), nullable=True)

@@ -286,7 +286,7 @@ class HostHold(Base):
 class ZoneDrain(Base):
     """A compute zone that amphorae leave; once it has ended, a balance is due.
 
-    A balance evens out clusters over their zones.
+    A balance evens out clusters and pairs over their zones.
     """
 
     __tablename__ = 'hmsync_zone_drain'

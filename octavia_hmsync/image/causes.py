@@ -48,7 +48,7 @@ class Kind(enum.StrEnum):
     """What they were given when they were built before a time, ISO, UTC."""
 
     BALANCE = 'BALANCE'
-    """A compute zone with more members of their cluster than others."""
+    """A compute zone with too many of their load balancer's amphorae."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Cause:
             Kind.TOPOLOGY: f'another topology than {self.value}',
             Kind.CERTIFICATE: f'a certificate that ends before {self.value}',
             Kind.AGE: f'what it was given before {self.value} UTC',
-            Kind.BALANCE: 'a compute zone with more members than others',
+            Kind.BALANCE: 'a compute zone with more amphorae than others',
         }[self.kind]
 
 
@@ -96,12 +96,14 @@ class Zones:
     :param default: the zone of all others; None if Nova chooses it.
     :param drained: zones that an operator drains.
     :param enabled: zones with hosts that take new instances, as far as known.
+    :param left: by load balancer, the zone that one of several amphorae left.
     """
 
     profiles: Mapping[str, dict] = dataclasses.field(default_factory=dict)
     default: str | None = None
     drained: Collection[str] = frozenset()
     enabled: Collection[str] = frozenset()
+    left: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def get_choices(self, load_balancer: outdated.LoadBalancer) -> list[str]:
         """Return the zones where it may be built; empty if Nova chooses."""
@@ -134,9 +136,31 @@ class Zones:
         return (Stays.NO_HOST if choices and
                 not set(choices) & set(self.enabled) else None)
 
+    def find_return(self, load_balancer: outdated.LoadBalancer
+                    ) -> str | None:
+        """Return the zone to which one of a pair is to go back, or None.
+
+        Nova had chosen two zones, and chooses no zone because another one has
+        too many: it is told.
+        """
+        zone = self.left.get(load_balancer.id)
+        there = {amphora.zone
+                 for amphora in outdated.get_allocated(load_balancer)}
+        is_lacking = len(there) == 1 and there.isdisjoint((zone, None))
+        is_pair = compat.AMPHORAE_OF_TOPOLOGY.get(load_balancer.topology) == 2
+        return (zone if is_pair and is_lacking and
+                zone in set(self.enabled) - set(self.drained) and
+                not self.get_choices(load_balancer) else None)
+
     def find_surplus(self, load_balancer: outdated.LoadBalancer
                      ) -> list[outdated.Amphora]:
-        """Return the fewest members that even out the zones if they move."""
+        """Return the amphorae of which some have to move for even zones.
+
+        Of a cluster, the fewest members; of a pair, both: the one without the
+        VIP is replaced, and then none is left.
+        """
+        if self.find_return(load_balancer) is not None:
+            return outdated.get_allocated(load_balancer)
         there: dict[str, list[outdated.Amphora]] = {
             zone: [] for zone in self.get_spread(load_balancer)
             if zone not in self.drained}

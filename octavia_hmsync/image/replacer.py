@@ -172,7 +172,8 @@ class Replacer:
                 candidate.availability_zone, is_canary,
                 operating_status=candidate.operating_status,
                 cause=rollout.settings.cause,
-                cause_value=rollout.settings.cause_value)
+                cause_value=rollout.settings.cause_value,
+                was_spread=candidate.was_spread)
             owner = self._claims.make_owner()
             begun = claims_repo.begin(
                 self._engine, rollout.id, version, [new], owner,

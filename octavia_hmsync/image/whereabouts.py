@@ -11,6 +11,7 @@ from octavia_hmsync import compat
 from octavia_hmsync import compute
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import causes
+from octavia_hmsync.image.db import aftermath as aftermath_repo
 from octavia_hmsync.image.db import inventory as inventory_repo
 from octavia_hmsync.image import target
 from octavia_hmsync.sync.db import zone_drain as drain_repo
@@ -45,6 +46,14 @@ class Selection:
         :raises CloudUnavailable: if a service gives no answer.
         """
         return causes.find(self.cause, load_balancer, image_id, self._place)
+
+    def find_zone(self, load_balancer):
+        """Return the compute zone for what is built next; None for any.
+
+        :raises CloudUnavailable: as find().
+        """
+        return (self._place.zones.find_return(load_balancer)
+                if self.cause.kind is causes.Kind.BALANCE else None)
 
     def why_stays(self, load_balancer):
         """Return the causes.Stays of what cannot leave, None if it can."""
@@ -87,13 +96,17 @@ class Selection:
                 case causes.Kind.FLAVOR:
                     return causes.Place(compute_flavor=self._read_flavor())
                 case causes.Kind.BALANCE:
-                    return causes.Place(zones=read_zones(self._conf,
-                                                         self._engine))
+                    return causes.Place(zones=self._read_uneven())
                 case _:
                     return causes.Place()
         except exceptions.CloudRefused as e:
             # Its user may get the role, as it may pass otherwise.
             raise exceptions.CloudUnavailable(str(e)) from e
+
+    def _read_uneven(self):
+        left = aftermath_repo.get_left_zones(self._engine, causes.Kind.ZONE)
+        return (dataclasses.replace(self._zones_and_hosts, left=left) if left
+                else read_zones(self._conf, self._engine))
 
     def _read_network(self):
         with cloud.reported(self._conf, f'list the ports of network '

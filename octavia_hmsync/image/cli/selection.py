@@ -16,6 +16,7 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.image.cli import until
 from octavia_hmsync.image.db import exclusion as exclusion_repo
 from octavia_hmsync.image.db import inventory as inventory_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.sync.cli import load_balancers
 from octavia_hmsync.sync.db import host_hold as hold_repo
 
@@ -39,7 +40,8 @@ def add_arguments(parser, is_for_images):
                      help='amphorae in this availability zone of Nova')
     why.add_argument('--balance', action='store_true',
                      help='members of clusters in zones that have more of '
-                          'them than others')
+                          'them than others, and one of each pair that has '
+                          'left one of two zones')
     why.add_argument('--from-network', metavar='<network>',
                      help='amphorae with a port in this network')
     why.add_argument(
@@ -93,6 +95,11 @@ def read_cause(conf, engine, parsed_args):
     if parsed_args.from_zone is not None:
         return causes.Cause(causes.Kind.ZONE, parsed_args.from_zone)
     if parsed_args.balance:
+        if parsed_args.mode == rollout_repo.FAILOVER:
+            raise exceptions.NotPossible(
+                'Octavia\'s own failovers even out nothing, because Nova '
+                'chooses the zones of what they build: run "octavia-hmsync '
+                'rollout start --balance" without --mode failover.')
         return causes.Cause(causes.Kind.BALANCE)
     if parsed_args.from_network is not None:
         return causes.Cause(causes.Kind.NETWORK, _find_network(

@@ -70,8 +70,8 @@ class DrainZone(rollout_start.Starter):
     members of clusters are built in other zones, and with --build-in also
     new load balancers and failovers of Octavia. Health managers whose
     [hmsync] zone it is leave the list. When it ends, by itself or by "zone
-    release", they come back, and a rollout evens out clusters over their
-    zones. Run it again for another end.
+    release", they come back, and a rollout evens out clusters and pairs over
+    their zones. Run it again for another end.
     """
 
     ARGUMENT = _NAME
@@ -133,8 +133,8 @@ class ReleaseZone(until.Release):
     """End a drain of a compute zone.
 
     Housekeeping then ends its rollout, if it still runs, and starts one that
-    evens out clusters over their zones, one member after the other. Other
-    load balancers stay where they are.
+    evens out clusters over their zones, one member after the other, and pairs
+    that had both before. Other load balancers stay where they are.
     """
 
     ARGUMENT = _NAME

@@ -151,3 +151,26 @@ def get_brought(engine, rollout_id):
                    _TABLE.c.state.in_(_BROUGHT_BY))):
         found.setdefault(row.load_balancer_id, set()).add(row.target_image_id)
     return found
+
+
+def get_left_zones(engine, cause):
+    """Return {load balancer: the compute zone that one of several left}.
+
+    What counts is its last rollout out of a zone that is DONE, and where its
+    amphorae were before the first attempt of that.
+
+    :param cause: of rollouts out of a zone.
+    """
+    c = _TABLE.c
+    was_spread: dict[tuple[str, str], bool] = {}
+    left = {}
+    for row in rows.read(
+            engine, sa.select(c.rollout_id, c.load_balancer_id, c.cause_value,
+                              c.was_spread, c.state)
+            .where(c.cause == cause).order_by(c.created_at, c.id)):
+        before = was_spread.setdefault((row.rollout_id, row.load_balancer_id),
+                                       row.was_spread)
+        if row.state == replace_repo.DONE:
+            left[row.load_balancer_id] = row.cause_value if before else None
+    return {load_balancer_id: zone
+            for load_balancer_id, zone in left.items() if zone}

@@ -42,6 +42,7 @@ class New:
     :param forced: whether to replace amphorae that have the target image, too,
                    if they are older than the order.
     :param cause: why, a Kind of image.causes.
+    :param was_spread: whether its amphorae are in several compute zones.
     """
 
     id: str
@@ -56,6 +57,7 @@ class New:
     operating_status: str | None = None
     cause: str = 'IMAGE'
     cause_value: str | None = None
+    was_spread: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +95,7 @@ class Replacement:
     operating_status: str | None = None
     cause: str = 'IMAGE'
     cause_value: str | None = None
+    was_spread: bool = False
 
 
 def select(*conditions):

@@ -44,8 +44,12 @@ def _make_needs(found):
         frozenset(found.get(needs_repo.PROTOCOL, ())))
 
 
-def read_builds(conf, engine, load_balancers):
-    """Read {id: Build} by two statements, without load balancers' rows."""
+def read_builds(conf, engine, load_balancers, zone=None):
+    """Read {id: Build} by two statements, without load balancers' rows.
+
+    :param zone: in place of [nova] availability_zone.
+    """
+    default_zone = zone or conf.nova.availability_zone
     flavors = {row.id: _parse(row.flavor_data)
                for row in inventory_repo.get_flavors(engine)}
     zones = {row.name: _parse(row.availability_zone_data)
@@ -53,7 +57,8 @@ def read_builds(conf, engine, load_balancers):
     return {one.id: _make_build(
         conf, flavors.get(one.flavor_id) if one.flavor_id else {},
         one.availability_zone,
-        zones.get(one.availability_zone) if one.availability_zone else {})
+        zones.get(one.availability_zone) if one.availability_zone else {},
+        default_zone)
         for one in load_balancers}
 
 
@@ -66,7 +71,7 @@ def _parse(text):
     return data if isinstance(data, dict) else None
 
 
-def _make_build(conf, flavor, name, zone):
+def _make_build(conf, flavor, name, zone, default_zone):
     """Make a Build like Octavia's tasks, also from empty values."""
     problem = None
     if zone is None:
@@ -80,7 +85,7 @@ def _make_build(conf, flavor, name, zone):
     return facts.Build(
         None if flavor is None else flavor.get(
             compat.COMPUTE_FLAVOR, conf.controller_worker.amp_flavor_id),
-        zone.get(compat.COMPUTE_ZONE, conf.nova.availability_zone) or None,
+        zone.get(compat.COMPUTE_ZONE, default_zone) or None,
         zone.get(compat.VOLUME_ZONE, volume_zone) or None,
         (network,) if network else tuple(
             conf.controller_worker.amp_boot_network_list), problem)

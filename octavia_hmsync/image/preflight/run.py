@@ -58,7 +58,7 @@ class Row:
 
 
 def run_all(conf, engine, load_balancers, targets, is_builder=False,
-            leaving=0, more=1):
+            leaving=0, more=1, zone=None):
     """Make all checks of some load balancers.
 
     Neutron, Nova, Cinder and the image service are asked once for all load
@@ -68,12 +68,14 @@ def run_all(conf, engine, load_balancers, targets, is_builder=False,
     :param leaving: how many amphorae of each are on a host that takes no new
                     instances.
     :param more: how many amphorae of each are built before one is deleted.
+    :param zone: the compute zone for what is built where no availability zone
+                 of Octavia names one; None for [nova] availability_zone.
     :returns: a list of Row; rows that concern all come first.
     """
     if not load_balancers:
         return []
     needs = reading.read_needs(engine, load_balancers)
-    builds = reading.read_builds(conf, engine, load_balancers)
+    builds = reading.read_builds(conf, engine, load_balancers, zone)
     settings = reading.read_settings(conf)
     image_found, known, images = _ask_for_images(load_balancers, targets)
     all_facts = [
@@ -187,8 +189,11 @@ class Verdict:
 
 
 def judge(conf, engine, load_balancer, targets, mode, is_housekeeper=False,
-          leaving=0, more=1):
-    """Make all checks of one load balancer, as the housekeeper or not."""
+          leaving=0, more=1, zone=None):
+    """Make all checks of one load balancer, as the housekeeper or not.
+
+    The other arguments are those of run_all().
+    """
     is_in_process = (mode == rollout_repo.REPLACE and
                      not outdated.has_cluster(load_balancer))
     needs = reading.read_needs(engine, [load_balancer])[load_balancer.id]
@@ -202,7 +207,8 @@ def judge(conf, engine, load_balancer, targets, mode, is_housekeeper=False,
     # The check of the mode was made above, or the operator chose failover.
     rows = [row for row in run_all(
         conf, engine, [load_balancer], targets,
-        is_housekeeper and is_in_process, leaving, more) if row.check != MODE]
+        is_housekeeper and is_in_process, leaving, more, zone)
+        if row.check != MODE]
     failures = [row for row in rows
                 if row.found.severity is finding.Severity.FAILURE]
     lasting = [row.found for row in failures if not row.found.is_passing]

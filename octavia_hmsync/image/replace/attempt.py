@@ -96,6 +96,8 @@ class Attempt:
         # Remarks on amphorae that are done.
         self._notes: list[str | None] = []
         self._is_permitted = False
+        # Where to build, if that does not depend on Octavia's options.
+        self._zone: str | None = None
         # Problems of the way back, for the operator.
         self._remarks = ''
 
@@ -236,7 +238,7 @@ class Attempt:
         if zone in {each.zone for each in selection.find(load_balancer)}:
             raise exceptions.NotProven(
                 f'The new amphora {self._work.new_id} came to zone {zone}, '
-                f'which has more members than others: see in the log of '
+                f'which has more amphorae than others: see in the log of '
                 f'octavia-housekeeping why none could be built elsewhere.')
 
     def _choose(self, old):
@@ -250,6 +252,7 @@ class Attempt:
         blocks = self._get_blocks(load_balancer)
         if blocks:
             return self._say_blocked(blocks)
+        self._zone = self._select().find_zone(load_balancer)
         if self._is_permitted:
             return None
         replacement = self._work.replacement
@@ -264,7 +267,7 @@ class Attempt:
         found = preflight.judge(
             self._work.conf, self._work.engine, load_balancer, targets,
             replacement.mode, True, self._count_leaving(cause, load_balancer),
-            causes.count_new(cause))
+            causes.count_new(cause), self._zone)
         if found.failures:
             reason = ' '.join(found.failures)
             if found.is_passing:

@@ -67,7 +67,7 @@ class _Steps:
             self._work.check()
 
 
-def build(work: work_.Work, load_balancer, role):
+def build(work: work_.Work, load_balancer, role, zone=None):
     """Build an amphora for a load balancer, and plug it in.
 
     Afterwards .new_id of the work is its id, even if that failed.
@@ -77,7 +77,7 @@ def build(work: work_.Work, load_balancer, role):
     :raises Lost, Stopped: as Work.check(); its parts are left.
     """
     flow, store = compat_amphora.make_build_flow(
-        load_balancer, role, drain_repo.get_build_zone(
+        load_balancer, role, zone or drain_repo.get_build_zone(
             work.engine, work.conf.nova.availability_zone))
     engine = engines.load(flow, store=store)
     steps = _Steps(work)
@@ -180,7 +180,7 @@ class Process(attempt.Attempt):
                                     if each.id == self._work.old_id))
 
     def _build_one(self, found, role):
-        build(self._work, found, role)
+        build(self._work, found, role, self._zone)
         self._made.add(self._work.new_id)
         self._check_place()
 

@@ -43,6 +43,7 @@ class Candidate:
     is_pending: bool = False
     blocked_by: tuple[str, ...] = ()
     operating_status: str | None = None
+    was_spread: bool = False
 
     @property
     def group(self) -> Group:

@@ -173,7 +173,9 @@ def _make_candidate(load_balancer, image_id, now, *reasons):
     return limits.Candidate(
         load_balancer.id, load_balancer.topology, load_balancer.flavor_id,
         load_balancer.availability_zone, image_id, is_pending, blocked_by,
-        load_balancer.operating_status)
+        load_balancer.operating_status,
+        len({amphora.zone for amphora in
+             outdated.get_allocated(load_balancer)} - {None}) > 1)
 
 
 def read_current(engine, rollout):

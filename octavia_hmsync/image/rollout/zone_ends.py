@@ -16,7 +16,7 @@ LOG = logging.getLogger(__name__)
 
 
 def follow(conf, engine):
-    """End the rollout of a drain that has ended, then even out clusters.
+    """End the rollout of a drain that has ended, then even out zones.
 
     Another rollout that runs comes to its end first. What is repeated after
     the death of a housekeeper finds nothing to do.
@@ -43,4 +43,4 @@ def follow(conf, engine):
             f'no longer drained: {zones}'):
         drain_repo.forget(engine, ended)
         LOG.info('Compute zones no longer drained: %s. Rollout %s evens out '
-                 'clusters over their zones.', zones, rollout_id)
+                 'clusters and pairs over their zones.', zones, rollout_id)

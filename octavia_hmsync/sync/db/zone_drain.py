@@ -2,7 +2,7 @@
 
 """Rows of ``hmsync_zone_drain``: compute zones that an operator drains.
 
-A row stays after its end, until a rollout has begun that evens out clusters.
+A row stays after its end, until a rollout has begun that evens out zones.
 """
 
 from oslo_db import exception as db_exc

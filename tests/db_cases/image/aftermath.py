@@ -133,3 +133,22 @@ class AftermathCases(base.DatabaseTestCase):
         self.assertEqual(
             {'a': {'image', 'newer'}, 'b': {'image'}},
             aftermath_repo.get_brought(self.engine, 'rollout'))
+
+    def test_left_zones(self):
+        """What its first attempt found counts, of its last rollout."""
+        def get():
+            return aftermath_repo.get_left_zones(self.engine, 'ZONE')
+
+        def move(name, state='DONE', cause='ZONE', lb_id='lb1', **values):
+            self.begin(lb_id, name, cause=cause, cause_value='az1', **values)
+            self.finish(name, state)
+
+        move('spread', was_spread=True)
+        self.assertEqual({'lb1': 'az1'}, get())
+        move('not', lb_id='lb2')
+        move('host', cause='HOST', lb_id='lb3', was_spread=True)
+        move('failed', 'FAILED', lb_id='lb4', was_spread=True)
+        # Both were in the zone; then one was, as the other one had moved.
+        move('first', 'SKIPPED', lb_id='lb5')
+        move('second', lb_id='lb5', was_spread=True)
+        self.assertEqual({'lb1': 'az1'}, get())

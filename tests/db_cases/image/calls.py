@@ -238,6 +238,11 @@ class ImageCalls(base.DatabaseTestCase):
         self._begin()
         return 'rollout',
 
+    @_call(aftermath_repo.get_left_zones)
+    def get_left_zones(self):
+        self._begin()
+        return 'ZONE',
+
     @_call(aftermath_repo.set_failed)
     def set_failed(self):
         self._begin()

@@ -219,7 +219,7 @@ class TestImageUpgrade(cloud.CloudTestCase):
         before = {m.amphora_id for m in self.get_members(lb)}
         row = self.replace(lb, cause='BALANCE')
         self.assertEqual('FAILED', row.state)
-        self.assertIn('came to zone az2, which has more members than others',
+        self.assertIn('came to zone az2, which has more amphorae than others',
                       row.reason)
         self.keep()
         self.assertWhole(lb, 3)

@@ -95,6 +95,30 @@ class TestFind(base.TestCase):
                 Kind.BALANCE, None, *amphorae, **values,
                 place=self.spread('az1', 'az2')))
 
+    def test_balance_of_a_pair(self):
+        """One that left a zone goes back there, where Nova chooses."""
+        zones = causes.Zones({'az': {'compute_zone': 'az2'}},
+                             enabled={'az1', 'az2'}, left={'lb': 'az1'})
+        pair = {'topology': 'ACTIVE_STANDBY'}
+        both = (amphora('a', zone='az2'), amphora('b', zone='az2'))
+        for expected, amphorae, changed, values in (
+                (['a', 'b'], both, {}, pair),
+                ([], both, {'left': {}}, pair),
+                ([], both, {'left': {'other': 'az1'}}, pair),
+                ([], both, {'drained': {'az1'}}, pair),
+                ([], both, {'enabled': {'az2'}}, pair),
+                ([], both, {'default': 'az2'}, pair),
+                ([], both, {}, {**pair, 'availability_zone': 'az'}),
+                ([], both[:1], {}, {}),
+                # It is back, or nothing can be said.
+                ([], (amphora('a', zone='az2'), amphora('b', zone='az1')),
+                 {}, pair),
+                ([], (amphora('a', zone='az2'), amphora('b')), {}, pair),
+                ([], (), {}, pair)):
+            self.assertEqual(expected, self.find(
+                Kind.BALANCE, None, *amphorae, **values, place=causes.Place(
+                    zones=dataclasses.replace(zones, **changed))))
+
     def test_flavor(self):
         amphorae = (amphora('a', compute_flavor='small'),
                     amphora('b', compute_flavor='large'), amphora('c'))

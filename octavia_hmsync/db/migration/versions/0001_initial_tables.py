@@ -214,6 +214,7 @@ def upgrade():
         sa.Column('forced', sa.Boolean, nullable=False),
         sa.Column('cause', sa.String(36), nullable=False),
         sa.Column('cause_value', sa.String(255), nullable=True),
+        sa.Column('was_spread', sa.Boolean, nullable=False),
         sa.Column('state', sa.String(36), nullable=False),
         sa.Column('phase', sa.String(36), nullable=True),
         sa.Column('old_amphora_id', sa.String(36), nullable=True),

@@ -7,6 +7,8 @@ import json
 from octavia_hmsync import compute
 from octavia_hmsync.db import models
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.db import claim as claims_repo
+from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import reading
 from octavia_hmsync.image.rollout import zone_ends
@@ -247,5 +249,39 @@ class TestZones(test_host.HostTestCase):
         # There is one zone then.
         self.drain()
         self.run_ok('image', 'rollout', 'cancel')
-        self.assertNothing('with a compute zone with more members than others',
-                           '--balance')
+        self.assertNothing('with a compute zone with more amphorae than '
+                           'others', '--balance')
+
+    def test_balance_of_a_pair(self):
+        """Where Nova had chosen two zones it is told one of them."""
+        conf = self.conf_of_command()
+        pair = self.add_in('az1', 'az2')
+        self.add_in('az2', 'az2')
+        self.drain()
+        candidate, = reading.read_situation(
+            conf, self.engine, target.Targets(conf), self.active()).candidates
+        self.assertEqual((pair, True), (candidate.load_balancer_id,
+                                        candidate.was_spread))
+        claims_repo.begin(self.engine, self.active().id,
+                          self.active().version, [replace_repo.New(
+                              'one', pair, 'replace', 'new', cause='ZONE',
+                              cause_value='az1', was_spread=True)], 'me', 60)
+        claims_repo.finish(self.engine, 'one', 'me', 'DONE')
+        for row in self.amphorae(pair):
+            self.records.change('amphora', row['id'], cached_zone='az2')
+        self.run_ok('zone', 'release', 'az1')
+        zone_ends.follow(conf, self.engine)
+        zone_ends.follow(conf, self.engine)
+        self.assertEqual('BALANCE', self.active().settings.cause)
+        self.run_ok('rollout', 'cancel')
+        # host1 takes no new instances.
+        self.assertNothing('with a compute zone with more amphorae than '
+                           'others', '--balance')
+        self.compute.list_hosts.return_value = [
+            compute.Host(name, zone=zone) for name, zone in (
+                ('host1', 'az1'), ('host2', 'az2'))]
+        self.assertEqual([pair], self.start_plan('--balance'))
+
+    def test_failovers_even_out_nothing(self):
+        self.assertFails('without --mode failover', 'rollout', 'start',
+                         '--balance', '--mode', 'failover')

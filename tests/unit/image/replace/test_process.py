@@ -24,6 +24,7 @@ from octavia_hmsync.image.db import cancel as cancel_repo
 from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import evidence as evidence_repo
 from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import phases
 from octavia_hmsync.image.preflight import run as preflight
@@ -240,8 +241,8 @@ class ProcessTestCase(attempts.AttemptTestCase):
         return types.SimpleNamespace(
             get=lambda tag: target.Target(self.target))
 
-    def _build(self, *args):
-        return self.world.build(*args)
+    def _build(self, work, found, role, _zone):
+        return self.world.build(work, found, role)
 
     def _remove(self, *args):
         return self.world.remove(*args)
@@ -395,6 +396,73 @@ class TestHosts(ProcessTestCase):
         row = self.drain('SINGLE', 'host1')
         self.assertEqual(('SKIPPED', []), (row.state, self.world.steps))
         self.assertIn('service set --disable host1', row.reason)
+
+
+class TestBalance(ProcessTestCase):
+    """One of a pair goes back to the zone that it left."""
+
+    def setUp(self):
+        super().setUp()
+        self.hosts = [compute.Host('host1', zone='az1'),
+                      compute.Host('host2', zone='az2')]
+        self.useFixture(fixtures.MockPatchObject(
+            compute, 'connect', lambda _conf: mock.Mock(
+                list_hosts=lambda: self.hosts)))
+        self.world = World(self, 'ACTIVE_STANDBY')
+        for amphora_id in self.world.ids():
+            self.records.change('amphora', amphora_id, cached_zone='az2')
+        self.goes_to = None
+        self.judged = []
+
+    def _judge(self, *args):
+        self.judged.append(args[-1])
+        return super()._judge(*args)
+
+    def _build(self, work, found, role, zone):
+        super()._build(work, found, role, zone)
+        self.records.change('amphora', work.new_id,
+                            cached_zone=self.goes_to or zone)
+
+    def balance(self):
+        """Carry out a rollout out of az1, and one that evens out."""
+        rollout_repo.add(self.engine, 'rollout', rollout_repo.from_options(
+            self.conf.hmsync_image, cause='ZONE', cause_value='az1'))
+        claims_repo.begin(self.engine, 'rollout', 0, [replace_repo.New(
+            'one', self.world.load_balancer_id, 'replace', NEW,
+            cause='ZONE', cause_value='az1', was_spread=True)], 'me', 60)
+        claims_repo.finish(self.engine, 'one', 'me', 'DONE')
+        self.target = NEW
+        return self.carry_out(replace_repo.New(
+            records.new_id(), self.world.load_balancer_id, 'replace', NEW,
+            cause='BALANCE'))
+
+    def zones(self):
+        return {row['id']: row['cached_zone'] for row in self.records.query(
+            'SELECT id, cached_zone FROM amphora WHERE status = :status',
+            status='ALLOCATED')}
+
+    def test_one_goes_back(self):
+        """The one that serves stays, so that no connection breaks."""
+        holder = self.world.holder
+        row = self.balance()
+        self.assertEqual(('DONE', None), (row.state, row.reason))
+        zones = self.zones()
+        self.assertEqual(['az1', 'az2'], sorted(zones.values()))
+        self.assertEqual((holder, 'az2'), (self.world.holder, zones[holder]))
+        self.assertNotIn('switch', self.world.steps)
+        self.assertEqual(['az1'], self.judged)
+
+    def test_it_comes_to_the_same_zone(self):
+        self.goes_to = 'az2'
+        row = self.balance()
+        self.assertEqual('FAILED', row.state)
+        self.assertIn('came to zone az2, which has more', row.reason)
+        self.assertEqual(['az2', 'az2'], sorted(self.zones().values()))
+
+    def test_no_host_there(self):
+        self.hosts.pop(0)
+        row = self.balance()
+        self.assertEqual(('DONE', []), (row.state, self.world.steps))
 
 
 class TestProcess(ProcessTestCase):
