@@ -82,6 +82,15 @@ function octavia_hmsync_install {
         die $LINENO "octavia-hmsync needs Octavia: in local.conf, put" \
             "'enable_plugin octavia' before 'enable_plugin octavia-hmsync'"
     fi
+    if [[ ! $OCTAVIA_HMSYNC_DISTRIBUTOR_INSTANCES =~ ^(0|[1-9][0-9]*)$ ]]; then
+        die $LINENO "octavia-hmsync: OCTAVIA_HMSYNC_DISTRIBUTOR_INSTANCES is" \
+            "$OCTAVIA_HMSYNC_DISTRIBUTOR_INSTANCES: set it to a number"
+    fi
+    if octavia_hmsync_has_instances \
+            && [[ $OCTAVIA_HMSYNC_DISTRIBUTOR_DRIVER == hmsync_ovn ]]; then
+        die $LINENO "octavia-hmsync: hmsync_ovn needs no distributors: unset" \
+            "OCTAVIA_HMSYNC_DISTRIBUTOR_INSTANCES"
+    fi
     setup_develop "$OCTAVIA_HMSYNC_DIR" distributor,ovn
 }
 
@@ -170,8 +179,13 @@ function octavia_hmsync_leave_network {
     inidelete "$OCTAVIA_CONF" health_manager bind_ip
 }
 
+function octavia_hmsync_has_instances {
+    [[ $OCTAVIA_HMSYNC_DISTRIBUTOR_INSTANCES -gt 0 ]]
+}
+
 function octavia_hmsync_has_clusters {
     [[ $OCTAVIA_HMSYNC_CLUSTERS == True ]] \
+        || octavia_hmsync_has_instances \
         || is_service_enabled "$OCTAVIA_HMSYNC_DISTRIBUTOR" \
         || is_service_enabled "$OCTAVIA_HMSYNC_MANAGER"
 }
@@ -195,7 +209,7 @@ function octavia_hmsync_tell_ovn {
 
 # Offers load balancers on clusters of amphorae.
 function octavia_hmsync_offer_clusters {
-    local providers
+    local providers distributors=$OCTAVIA_HMSYNC_DISTRIBUTORS
     providers=$(iniget "$OCTAVIA_CONF" api_settings enabled_provider_drivers)
     if [[ -z $providers ]]; then
         # Octavia's own default: the option replaces all of it.
@@ -213,8 +227,17 @@ function octavia_hmsync_offer_clusters {
         octavia_hmsync_tell_ovn nb "${OVN_NB_REMOTE:-}"
         octavia_hmsync_tell_ovn sb "${OVN_SB_REMOTE:-}"
     else
-        iniset "$OCTAVIA_CONF" hmsync_cluster distributors \
-            "${OCTAVIA_HMSYNC_DISTRIBUTORS:-$(hostname)=https://$HOST_IP:9444}"
+        if is_service_enabled "$OCTAVIA_HMSYNC_DISTRIBUTOR" \
+                || ! octavia_hmsync_has_instances; then
+            distributors=${distributors:-$(hostname)=https://$HOST_IP:9444}
+        fi
+        if [[ -n $distributors ]]; then
+            iniset "$OCTAVIA_CONF" hmsync_cluster distributors "$distributors"
+        fi
+    fi
+    if octavia_hmsync_has_instances; then
+        iniset "$OCTAVIA_CONF" hmsync_cluster distributor_instances \
+            "$OCTAVIA_HMSYNC_DISTRIBUTOR_INSTANCES"
     fi
     if is_service_enabled "$OCTAVIA_HMSYNC_MANAGER"; then
         iniset "$OCTAVIA_CONF" hmsync_cluster keep_in_housekeeping False
@@ -222,7 +245,7 @@ function octavia_hmsync_offer_clusters {
 }
 
 function octavia_hmsync_withdraw_clusters {
-    local providers
+    local providers option
     providers=$(iniget "$OCTAVIA_CONF" api_settings enabled_provider_drivers)
     if [[ $providers != *", $OCTAVIA_HMSYNC_PROVIDER"* ]]; then
         return 0
@@ -237,8 +260,121 @@ function octavia_hmsync_withdraw_clusters {
         inidelete "$OCTAVIA_CONF" controller_worker amphora_driver
     fi
     inidelete "$OCTAVIA_CONF" controller_worker distributor_driver
-    inidelete "$OCTAVIA_CONF" hmsync_cluster distributors
-    inidelete "$OCTAVIA_CONF" hmsync_cluster keep_in_housekeeping
+    for option in distributors keep_in_housekeeping distributor_instances \
+            distributor_flavor_id distributor_secgroup_list \
+            distributor_server_group; do
+        inidelete "$OCTAVIA_CONF" hmsync_cluster "$option"
+    done
+}
+
+# Prints the id of what has a name, and fails where there is no such thing.
+# octavia_hmsync_find kind name
+function octavia_hmsync_find {
+    local -a kind
+    read -ra kind <<<"$1"
+    openstack "${kind[@]}" show -f value -c id "$2" 2>/dev/null
+}
+
+# Makes it where there is none, as the user as whom Octavia's plugin makes its
+# own.
+# octavia_hmsync_find_or_create kind name option ...
+function octavia_hmsync_find_or_create {
+    local name=$2
+    local -a kind
+    read -ra kind <<<"$1"
+    if ! octavia_hmsync_find "$1" "$name"; then
+        shift 2
+        openstack "${kind[@]}" create -f value -c id "$@" "$name" || die \
+            $LINENO "octavia-hmsync: the ${kind[*]} $name could not be made"
+    fi
+}
+
+OCTAVIA_HMSYNC_INSTANCE_NAME=hmsync-distributor
+
+# The source is what this node runs.
+function octavia_hmsync_build_distributor_image {
+    # Octavia's plugin installs it only where it builds an image.
+    if ! command -v disk-image-create >/dev/null; then
+        install_diskimage_builder
+    fi
+    ELEMENTS_PATH=$OCTAVIA_HMSYNC_DIR/elements DIB_RELEASE=noble \
+        DIB_REPOLOCATION_octavia_hmsync=$OCTAVIA_HMSYNC_DIR \
+        DIB_REPOREF_octavia_hmsync=$(
+            git -C "$OCTAVIA_HMSYNC_DIR" rev-parse HEAD) \
+        disk-image-create -o "$OCTAVIA_HMSYNC_DISTRIBUTOR_IMAGE" \
+        ubuntu-minimal vm octavia-hmsync-distributor || die $LINENO \
+            "octavia-hmsync: the image of distributors could not be built"
+}
+
+# octavia_hmsync_upload image file option ...
+function octavia_hmsync_upload {
+    openstack image create --file "$2" --disk-format qcow2 \
+        --container-format bare "${@:3}" "$1" >/dev/null || die $LINENO \
+            "octavia-hmsync: the image $1 could not be made of $2"
+}
+
+function octavia_hmsync_make_distributor_image {
+    local name=$OCTAVIA_HMSYNC_INSTANCE_NAME
+    local file=$OCTAVIA_HMSYNC_DISTRIBUTOR_IMAGE
+    if octavia_hmsync_find image "$name" >/dev/null; then
+        return 0
+    fi
+    if [[ ! -f $file ]]; then
+        octavia_hmsync_build_distributor_image
+    fi
+    octavia_hmsync_upload "$name" "$file" --private --tag hmsync-distributor
+}
+
+# Ports of health managers alone reach distributors. Each node whose services
+# ask them has such a port.
+function octavia_hmsync_make_distributor_rule {
+    local name=$OCTAVIA_HMSYNC_INSTANCE_NAME
+    local remote ethertype=IPv4
+    if [[ -n $(openstack security group rule list -f value -c ID \
+            --protocol tcp "$name") ]]; then
+        return 0
+    fi
+    remote=$(iniget "$OCTAVIA_CONF" hmsync_network \
+        health_manager_security_group)
+    if [[ $(iniget "$OCTAVIA_CONF" health_manager bind_ip) == *:* ]]; then
+        ethertype=IPv6
+    fi
+    openstack security group rule create --ethertype "$ethertype" \
+        --protocol tcp --dst-port 9444 \
+        --remote-group "${remote:-lb-health-mgr-sec-grp}" "$name" >/dev/null \
+        || die $LINENO \
+            "octavia-hmsync: no rule lets controllers reach distributors"
+}
+
+# Makes what housekeeping boots distributors with; other nodes find it by its
+# names.
+function octavia_hmsync_use_instances {
+    local name=$OCTAVIA_HMSYNC_INSTANCE_NAME
+    local flavor group server_group
+    octavia_hmsync_make_distributor_image
+    group=$(octavia_hmsync_find_or_create "security group" "$name")
+    octavia_hmsync_make_distributor_rule
+    flavor=$(octavia_hmsync_find_or_create flavor "$name" \
+        --vcpus 2 --ram 2048 --disk 8 --private)
+    # A devstack mostly has one host: with anti-affinity it would never have
+    # the second distributor.
+    server_group=$(OS_COMPUTE_API_VERSION=2.15 \
+        octavia_hmsync_find_or_create "server group" "$name" \
+        --policy soft-anti-affinity)
+    iniset "$OCTAVIA_CONF" hmsync_cluster distributor_flavor_id "$flavor"
+    iniset "$OCTAVIA_CONF" hmsync_cluster distributor_secgroup_list "$group"
+    iniset "$OCTAVIA_CONF" hmsync_cluster distributor_server_group \
+        "$server_group"
+}
+
+# Without the tag of Octavia's images: with it this image, the newest, would be
+# that of the first load balancers, and none would be outdated.
+function octavia_hmsync_make_new_amphora_image {
+    if [[ -n $OCTAVIA_HMSYNC_NEW_AMPHORA_IMAGE ]] \
+            && ! octavia_hmsync_find image amphora-new >/dev/null; then
+        octavia_hmsync_upload amphora-new "$OCTAVIA_HMSYNC_NEW_AMPHORA_IMAGE" \
+            --public --property hw_rng_model=virtio
+    fi
 }
 
 # Whether the certificate is of the authority that controllers trust now:
@@ -346,6 +482,9 @@ function octavia_hmsync_switch_on_again {
         octavia_hmsync_use_network
         octavia_hmsync_make_network
     fi
+    if octavia_hmsync_has_instances; then
+        octavia_hmsync_use_instances
+    fi
     if [[ $(cksum <"$OCTAVIA_CONF") != "$before" ]]; then
         octavia_hmsync_restart "$OCTAVIA_HEALTHMANAGER" \
             "$OCTAVIA_CONSUMER" "$OCTAVIA_HOUSEKEEPER"
@@ -419,6 +558,7 @@ if is_service_enabled octavia; then
                 octavia_hmsync_remove_pinned
             fi
             octavia_hmsync_start
+            octavia_hmsync_make_new_amphora_image
             ;;
         "stack test-config")
             octavia_hmsync_check

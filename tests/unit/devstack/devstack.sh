@@ -111,6 +111,11 @@ function stop_process {
     record stop_process "$@"
 }
 
+# Of Octavia's plugin.
+function install_diskimage_builder {
+    record install_diskimage_builder
+}
+
 # The tests' user may do what it has to.
 function sudo {
     "$@"

@@ -2,12 +2,15 @@
 
 """The phases of the devstack plugin, driven as stack.sh does."""
 
+import functools
+from importlib import metadata
 import os
 import pathlib
 import stat
 import subprocess
 import sys
 import textwrap
+from unittest import mock
 
 import fixtures
 from oslo_config import cfg
@@ -45,6 +48,33 @@ echo $((left - 1)) >"$DEST/failures/$name"
 exit "$(cat "$DEST/codes/$name" 2>/dev/null || echo 1)"
 '''
 
+# The cloud's: what is made has its kind and its name as its id.
+OPENSTACK = '''\
+#!/bin/bash
+echo "openstack $*" >>"$DEST/calls"
+kind=
+until [[ $1 == show || $1 == list || $1 == create ]]; do
+    kind+=${kind:+_}$1
+    shift
+done
+made=$DEST/cloud/$kind-${*: -1}
+if [[ $1 == create ]]; then
+    [[ ! -e $DEST/failures/${kind}_create ]] || exit 1
+    [[ "$*" != *soft-* || $OS_COMPUTE_API_VERSION == 2.15 ]] || exit 1
+    [[ ! -e $made ]] || exit 1
+    touch "$made"
+fi
+[[ $1 == list || -e $made ]] || exit 1
+[[ ! -e $made ]] || basename "$made"
+'''
+
+DISK_IMAGE_CREATE = '''\
+#!/bin/bash
+echo "disk-image-create $*" >>"$DEST/calls"
+env | grep -E '^(DIB_|ELEMENTS_PATH)' >"$DEST/built_with"
+[[ ! -e $DEST/failures/disk-image-create ]] && touch "$2"
+'''
+
 REAL_COMMAND = '''\
 #!/bin/sh
 exec '{python}' -m octavia_hmsync.cmd.hmsync "$@"
@@ -70,16 +100,18 @@ class Devstack(fixtures.Fixture):
         self.dest = pathlib.Path(
             self.useFixture(fixtures.TempDir()).path)
         self.conf_path = self.dest / 'octavia.conf'
-        for name in ('answers', 'failures', 'codes', 'data/venv/bin'):
+        for name in ('answers', 'failures', 'codes', 'cloud',
+                     'data/venv/bin'):
             (self.dest / name).mkdir(parents=True)
-        self.command = self.dest / 'data/venv/bin/octavia-hmsync'
         self.install_command(COMMAND)
+        self.install_command(OPENSTACK, 'openstack')
         self.answer('sync status -f value -c generation', '1')
 
-    def install_command(self, text=REAL_COMMAND):
-        """Put octavia-hmsync where the package would."""
-        self.command.write_text(text.replace('{python}', sys.executable))
-        self.command.chmod(self.command.stat().st_mode | stat.S_IXUSR)
+    def install_command(self, text=REAL_COMMAND, name='octavia-hmsync'):
+        """Put a command where its package would."""
+        command = self.dest / 'data/venv/bin' / name
+        command.write_text(text.replace('{python}', sys.executable))
+        command.chmod(command.stat().st_mode | stat.S_IXUSR)
 
     def answer(self, command, text):
         """Have a command print something."""
@@ -105,7 +137,8 @@ class Devstack(fixtures.Fixture):
         done = subprocess.run(
             [base.need_program('bash'), '-c', '\n'.join(
                 [f'source "{HELPERS}"', *settings, script])],
-            env={'PATH': os.environ['PATH'], 'PYTHONPATH': str(TOP),
+            env={'PATH': f'{self.dest}/data/venv/bin:{os.environ["PATH"]}',
+                 'PYTHONPATH': str(TOP),
                  'DEVSTACK_DIR': os.environ.get('DEVSTACK_DIR', ''),
                  'DEST': str(self.dest), 'HOST_IP': '192.0.2.3',
                  'DATA_DIR': f'{self.dest}/data',
@@ -197,6 +230,31 @@ class Devstack(fixtures.Fixture):
 def is_source(source):
     """Tell whether a source of a configuration is the plugin's."""
     return isinstance(source, config_source.HMSyncConfigurationSource)
+
+
+@functools.cache
+def _get_openstack_commands():
+    """Return {its words: entry point} of openstack's commands."""
+    return {
+        tuple(each.name.replace('_', ' ').split()): each
+        for service in ('compute.v2', 'image.v2', 'network.v2',
+                        'load_balancer.v2')
+        for each in metadata.entry_points(group=f'openstack.{service}')}
+
+
+def parse_openstack(words):
+    """Parse a command as openstack does.
+
+    :raises SystemExit: if it has no such command or option.
+    """
+    known = _get_openstack_commands()
+    for length in range(len(words), 0, -1):
+        if tuple(words[:length]) in known:
+            command = known[tuple(words[:length])].load()
+            app = mock.MagicMock()
+            return command(app, None).get_parser('openstack').parse_args(
+                words[length:])
+    raise SystemExit(f'openstack has no {" ".join(words)}')
 
 
 def parse_command(words):

@@ -3,12 +3,14 @@
 """devstack/plugin.sh changes octavia.conf and the services as it should."""
 
 import pathlib
+import shutil
 import subprocess
 
 import fixtures
 from octavia.common import config as octavia_config
 from oslotest import base
 
+from octavia_hmsync.cluster.instances import cloud as instance_cloud
 from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync.conf import ovn as ovn_conf
 from octavia_hmsync.distributor import conf as distributor_conf
@@ -200,6 +202,223 @@ class TestClusters(PluginTestCase):
         self.assertLessEqual(
             {name for group, name in options if group == 'ovn'},
             {opt.name for opt in ovn_conf.OPTS})
+
+
+class TestInstances(PluginTestCase):
+
+    ENV = {'OCTAVIA_HMSYNC_DISTRIBUTOR_INSTANCES': '2'}
+    # What there is to find afterwards.
+    MADE = {kind: f'{kind}-hmsync-distributor' for kind in
+            ('image', 'flavor', 'security_group', 'security_group_rule',
+             'server_group')}
+
+    def make_with_builder(self, **kwargs):
+        """Make one that builds images, and has come to the extra phase."""
+        devstack = self.make_node(**kwargs)
+        devstack.install_command(node.DISK_IMAGE_CREATE, 'disk-image-create')
+        devstack.octavia_post_config()
+        devstack.phase('stack', 'post-config', **self.ENV)
+        devstack.octavia_extra()
+        return devstack
+
+    def extra(self, devstack, **env):
+        return devstack.phase('stack', 'extra', **{**self.ENV, **env})
+
+    def test_life(self):
+        devstack = self.make_with_builder()
+        # octavia-api starts before the others are known.
+        self.assertEqual(
+            2, devstack.parse().hmsync_cluster.distributor_instances)
+        devstack.phase('unstack')
+        before = devstack.set_options()
+        devstack.phase('stack', 'post-config', **self.ENV)
+        calls = self.extra(devstack)
+        self.assertEqual(set(self.MADE.values()), {
+            path.name for path in (devstack.dest / 'cloud').iterdir()})
+        conf = devstack.parse()
+        options = instance_cloud.read_options(
+            self.override(conf, amp_boot_network_list=['network']))
+        self.assertEqual(self.MADE['flavor'], options.flavor_id)
+        self.assertEqual((self.MADE['security_group'],),
+                         options.security_groups)
+        self.assertEqual(self.MADE['server_group'], options.server_group)
+        self.assertEqual([], conf.hmsync_cluster.distributors)
+        self.assertEqual('hmsync', conf.controller_worker.amphora_driver)
+        # Housekeeping reads what has been made.
+        self.assertLess(
+            max(number for number, call in enumerate(calls)
+                if call.startswith('openstack')),
+            calls.index(RESTARTS[2]))
+
+        text = devstack.conf_path.read_text()
+        calls = self.extra(devstack)
+        self.assertEqual(text, devstack.conf_path.read_text())
+        self.assertEqual([], [call for call in calls if ' create' in call or
+                              'restart' in call])
+
+        devstack.phase('unstack', **self.ENV)
+        after = devstack.set_options()
+        # Octavia's default is written out.
+        del after['api_settings', 'enabled_provider_drivers']
+        before.pop(('api_settings', 'enabled_provider_drivers'))
+        self.assertEqual(before, after)
+
+    @staticmethod
+    def override(conf, **options):
+        for name, value in options.items():
+            conf.set_override(name, value, 'controller_worker')
+        return conf
+
+    def test_commands(self):
+        devstack = self.make_with_builder()
+        parsed = [node.parse_openstack(call.split()[1:])
+                  for call in self.extra(devstack)
+                  if call.startswith('openstack ')]
+        by_option = {name: getattr(each, name) for each in parsed
+                     for name in ('tags', 'policy', 'remote_group',
+                                  'dst_port', 'ethertype')
+                     if getattr(each, name, None)}
+        self.assertEqual(
+            {'tags': [devstack.parse().hmsync_cluster.distributor_image_tag],
+             'policy': 'soft-anti-affinity',
+             'remote_group': 'lb-health-mgr-sec-grp',
+             'dst_port': (cluster_conf.DISTRIBUTOR_PORT,) * 2,
+             'ethertype': 'IPv4'}, by_option)
+
+    def test_image_is_built_once(self):
+        devstack = self.make_with_builder()
+        calls = self.extra(devstack)
+        self.assertNotIn('install_diskimage_builder', calls)
+        built, = [call for call in calls if 'disk-image-create' in call]
+        image = f'{devstack.dest}/data/hmsync-distributor.qcow2'
+        self.assertEqual(f'disk-image-create -o {image} ubuntu-minimal vm '
+                         'octavia-hmsync-distributor', built)
+        self.assertIn(f'DIB_REPOLOCATION_octavia_hmsync={devstack.dest}'
+                      '/octavia-hmsync',
+                      (devstack.dest / 'built_with').read_text())
+        # stack.sh makes the image service's database anew.
+        (devstack.dest / 'cloud' / self.MADE['image']).unlink()
+        calls = self.extra(devstack)
+        self.assertEqual([], [call for call in calls if 'disk-image' in call])
+        self.assertEqual(
+            1, len([call for call in calls if f'--file {image}' in call]))
+
+    def test_given_image(self):
+        devstack = self.make_with_builder()
+        image = devstack.dest / 'given.qcow2'
+        image.touch()
+        calls = self.extra(devstack,
+                           OCTAVIA_HMSYNC_DISTRIBUTOR_IMAGE=str(image))
+        self.assertEqual([], [call for call in calls if 'disk-image' in call])
+        self.assertEqual(
+            1, len([call for call in calls if f'--file {image}' in call]))
+
+    def test_builder_is_installed(self):
+        """Octavia's plugin has not done so where it has built no image."""
+        devstack = self.make_with_builder()
+        (devstack.dest / 'data/venv/bin/disk-image-create').unlink()
+        if shutil.which('disk-image-create'):
+            self.skipTest('diskimage-builder is installed here')
+        code, output = devstack.try_phase('stack', 'extra', **self.ENV)
+        self.assertNotEqual(0, code)
+        self.assertIn('install_diskimage_builder', devstack.calls())
+
+    def test_network_of_ours(self):
+        """Its health managers may have IPv6 addresses."""
+        devstack = self.make_with_builder()
+        calls = self.extra(
+            devstack, OCTAVIA_HMSYNC_MANAGEMENT_CIDR='fd00::/64')
+        rule, = [call for call in calls if 'group rule create' in call]
+        parsed = node.parse_openstack(rule.split()[1:])
+        self.assertEqual(
+            (devstack.parse().hmsync_network.health_manager_security_group,
+             'IPv6'), (parsed.remote_group, parsed.ethertype))
+
+    def test_other_nodes(self):
+        """They find what the first one has made, and build nothing."""
+        devstack = self.make_with_builder(node='subnode')
+        for name in self.MADE.values():
+            (devstack.dest / 'cloud' / name).touch()
+        calls = self.extra(devstack)
+        self.assertEqual([], [call for call in calls if ' create' in call or
+                              'disk-image' in call])
+        self.assertEqual(self.MADE['flavor'],
+                         devstack.parse().hmsync_cluster.distributor_flavor_id)
+
+    def test_a_distributor_here_too(self):
+        devstack = self.make_node(services='octavia,o-api,o-hmsync-dist')
+        devstack.octavia_post_config()
+        devstack.phase('stack', 'post-config', **self.ENV)
+        self.assertEqual(
+            1, len(devstack.parse().hmsync_cluster.distributors))
+
+    def test_it_fails(self):
+        for failure, text in (
+                ('disk-image-create', 'distributors could not be built'),
+                ('image_create', 'the image hmsync-distributor could not be '
+                                 'made of'),
+                ('security_group_create', 'the security group '
+                                          'hmsync-distributor could not'),
+                ('security_group_rule_create', 'no rule lets controllers'),
+                ('flavor_create', 'the flavor hmsync-distributor could not'),
+                ('server_group_create', 'the server group '
+                                        'hmsync-distributor could not')):
+            devstack = self.make_with_builder()
+            devstack.fail(failure)
+            code, output = devstack.try_phase('stack', 'extra', **self.ENV)
+            self.assertNotEqual(0, code, failure)
+            self.assertIn(text, output)
+            # What is there already is found the next time.
+            (devstack.dest / 'failures' / failure).unlink()
+            self.extra(devstack)
+            self.assertEqual(set(self.MADE.values()), {
+                path.name for path in (devstack.dest / 'cloud').iterdir()})
+
+    def test_bad_settings(self):
+        """They are told before anything is installed."""
+        for env, text in (
+                ({'OCTAVIA_HMSYNC_DISTRIBUTOR_INSTANCES': 'two'},
+                 'is two: set it to a number'),
+                ({'OCTAVIA_HMSYNC_DISTRIBUTOR_INSTANCES': '08'},
+                 'is 08: set it to a number'),
+                ({**self.ENV,
+                  'OCTAVIA_HMSYNC_DISTRIBUTOR_DRIVER': 'hmsync_ovn'},
+                 'hmsync_ovn needs no distributors')):
+            devstack = self.make_node()
+            code, output = devstack.try_phase('stack', 'install', **env)
+            self.assertNotEqual(0, code)
+            self.assertIn(text, output)
+            self.assertEqual([], devstack.calls())
+
+
+class TestNewAmphoraImage(PluginTestCase):
+
+    def make_with_image(self, **kwargs):
+        devstack = self.make_started_node(**kwargs)
+        image = devstack.dest / 'new.qcow2'
+        image.touch()
+        return devstack, {'OCTAVIA_HMSYNC_NEW_AMPHORA_IMAGE': str(image)}
+
+    def test_is_uploaded_once(self):
+        devstack, env = self.make_with_image()
+        calls = devstack.phase('stack', 'extra', **env)
+        image = node.parse_openstack(calls[-1].split()[1:])
+        self.assertEqual(('amphora-new', 'public', 'qcow2'),
+                         (image.name, image.visibility, image.disk_format))
+        # The first load balancers are to be built with the other one.
+        self.assertIsNone(image.tags)
+        self.assertEqual(
+            ['openstack image show -f value -c id amphora-new'],
+            [call for call in devstack.phase('stack', 'extra', **env)
+             if call.startswith('openstack')])
+
+    def test_it_fails(self):
+        devstack, env = self.make_with_image()
+        devstack.fail('image_create')
+        code, output = devstack.try_phase('stack', 'extra', **env)
+        self.assertNotEqual(0, code)
+        self.assertIn('the image amphora-new could not be made of '
+                      f'{devstack.dest}/new.qcow2', output)
 
 
 class TestStack(PluginTestCase):
