@@ -18,20 +18,10 @@
 
 set -euo pipefail
 
-name=hmsync-check
+# shellcheck source=playbooks/common.sh
+. "$(dirname "$0")/../common.sh"
+
 dir=${HMSYNC_CHECK_DIR:-/opt/stack/data/octavia-hmsync-check}
-timeout=${HMSYNC_CHECK_TIMEOUT:-600}
-interval=${HMSYNC_CHECK_INTERVAL:-5}
-openrc=${HMSYNC_CHECK_OPENRC:-/opt/stack/devstack/openrc}
-PATH=$PATH:/opt/stack/data/venv/bin
-
-fail() { echo "check.sh: $*" >&2; exit 1; }
-
-# One line for each amphora that serves: a failover puts another id there.
-amphorae() {
-    openstack loadbalancer amphora list --loadbalancer "$name" \
-        --status ALLOCATED -f value -c id | sort
-}
 
 begin() {
     mkdir -p "$dir"
@@ -40,7 +30,7 @@ begin() {
     # Without a listener an amphora does not tell which list it uses.
     openstack loadbalancer listener create --name "$name" --protocol TCP \
         --protocol-port 80 --wait "$name"
-    amphorae >"$dir/amphorae"
+    amphorae "$name" >"$dir/amphorae"
     [ -s "$dir/amphorae" ] || fail "the load balancer has no amphora"
 }
 
@@ -76,7 +66,7 @@ expect() {
 
 compare() {
     local now
-    now=$(amphorae)
+    now=$(amphorae "$name")
     [ "$now" = "$(cat "$dir/amphorae")" ] \
         || fail "failed over: there were $(cat "$dir/amphorae"), now $now"
 }
@@ -86,12 +76,6 @@ end() {
     openstack loadbalancer delete --cascade --wait "$name"
     rm -r "$dir"
 }
-
-# openrc uses variables that are not set.
-set +u
-# shellcheck source=/dev/null
-. "$openrc" admin admin
-set -u
 
 case ${1:-} in
     begin|end) "$1" ;;

@@ -3,19 +3,11 @@
 """The script of the devstack job tells good from bad."""
 
 import json
-import os
-import pathlib
-import stat
-import subprocess
 
-import fixtures
-from oslotest import base
-
-from tests.unit import base as unit_base
 from tests.unit.cli import base as cli_base
+from tests.unit.devstack import check
 from tests.unit.devstack import node
 
-SCRIPT = node.TOP / 'playbooks/move-health-managers/check.sh'
 GOOD = {'generation': 2, 'status': 'COMPLETE', 'suspects': [],
         'controller_ip_port_list': ['192.0.2.4:5555', '192.0.2.3:5555'],
         'amphorae': 2, 'due': 0, 'applied': 2, 'unreachable': 0,
@@ -26,59 +18,15 @@ AMPHORAE = 'loadbalancer amphora list'
 STATUS = 'sync status -f json'
 NOT_ADOPTED = 'amphora list --not-adopted -f value -c id'
 
-# Prints the next line of the file of a command, the last one for good.
-COMMAND = '''\
-#!/bin/bash
-echo "${{0##*/}} $*" >>{directory}/calls
-for file in {directory}/answers/*; do
-    if [[ "$*" == "$(basename "$file")"* ]]; then
-        head -n 1 "$file" | tr ';' '\\n'
-        [[ $(wc -l <"$file") -lt 2 ]] || sed -i 1d "$file"
-    fi
-done
-'''
 
+class TestCheck(check.CheckTestCase):
 
-class TestCheck(base.BaseTestCase):
+    SCRIPT = node.TOP / 'playbooks/move-health-managers/check.sh'
 
     def setUp(self):
         super().setUp()
-        unit_base.need_program('bash')
-        self.directory = pathlib.Path(
-            self.useFixture(fixtures.TempDir()).path)
-        (self.directory / 'answers').mkdir()
-        (self.directory / 'openrc').touch()
-        for name in ('openstack', 'octavia-hmsync'):
-            path = self.directory / name
-            path.write_text(COMMAND.format(directory=self.directory))
-            path.chmod(path.stat().st_mode | stat.S_IXUSR)
         self.answer(AMPHORAE, 'amp2;amp1')
         self.answer(STATUS, json.dumps(GOOD))
-
-    def answer(self, command, *lines):
-        (self.directory / 'answers' / command).write_text(
-            ''.join(f'{line}\n' for line in lines))
-
-    def run_script(self, *argv, code=0, timeout=30):
-        """Run it.
-
-        :returns: what it printed.
-        """
-        done = subprocess.run(
-            [SCRIPT, *argv], text=True, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={'PATH': f'{self.directory}:{os.environ["PATH"]}',
-                 'HMSYNC_CHECK_DIR': str(self.directory / 'noted'),
-                 'HMSYNC_CHECK_TIMEOUT': str(timeout),
-                 'HMSYNC_CHECK_INTERVAL': '0',
-                 'HMSYNC_CHECK_OPENRC': str(self.directory / 'openrc')})
-        self.assertEqual(code, done.returncode, done.stdout)
-        return done.stdout
-
-    def calls(self, words):
-        return [call for call in
-                (self.directory / 'calls').read_text().splitlines()
-                if words in call]
 
     def test_good(self):
         self.run_script('begin')

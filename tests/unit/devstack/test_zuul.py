@@ -3,11 +3,15 @@
 """zuul.d and the playbooks name jobs, files and options that exist."""
 
 import configparser
+import os
 import pathlib
+import re
 
 from oslotest import base
 import yaml
 
+from octavia_hmsync.cluster.api import readiness
+from tests.tempest import results
 from tests.unit.devstack import node
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
@@ -17,6 +21,7 @@ PLUGIN = 'octavia-hmsync'
 UPSTREAM_JOBS = {
     'openstack-tox': 'openstack/openstack-zuul-jobs',
     'openstack-tox-functional': 'openstack/openstack-zuul-jobs',
+    'octavia-dsvm-live-base': 'openstack/octavia-tempest-plugin',
     'octavia-dsvm-live-two-node-base': 'openstack/octavia-tempest-plugin',
     'requirements-check': 'openstack/requirements',
 }
@@ -53,6 +58,10 @@ def expand(section):
         yield f'{head}{choice}{tail}'
 
 
+def has_devstack(job):
+    return job['parent'].startswith('octavia-dsvm-')
+
+
 class TestZuul(base.BaseTestCase):
 
     def setUp(self):
@@ -72,6 +81,36 @@ class TestZuul(base.BaseTestCase):
     def pipelines(self):
         return set(self.project) - {'templates'}
 
+    def devstack_variables(self):
+        """Yield the jobs with a devstack, and the variables of each node."""
+        for job in filter(has_devstack, self.jobs.values()):
+            nodes = job.get('host-vars', {'all': job.get('vars')})
+            for variables in nodes.values():
+                yield job, variables
+
+    def test_settings_are_known(self):
+        settings = node.SETTINGS.read_text()
+        found = [name for _job, variables in self.devstack_variables()
+                 for name in variables.get('devstack_localrc', ())]
+        self.assertEqual(3, len(found))
+        for name in found:
+            self.assertIn(f'\n{name}=', settings)
+
+    def test_clusters(self):
+        """Its load balancers are on clusters, and its tests can pass."""
+        variables = self.jobs['octavia-hmsync-clusters']['vars']
+        options = variables['devstack_local_conf']['test-config'][
+            '$TEMPEST_CONFIG']['load_balancer']
+        self.assertEqual(readiness.PROVIDER, options['provider'])
+        self.assertIn(f'{readiness.PROVIDER}:',
+                      options['enabled_provider_drivers'])
+        test = ('octavia_tempest_plugin.tests.scenario.v2.test_traffic_ops.'
+                'TrafficOperationsScenarioTest.{}[id]').format
+        wanted = re.compile(variables['tempest_test_regex'])
+        self.assertRegex(test('test_source_ip_http_traffic'), wanted)
+        for name in results.EXPECTED[readiness.PROVIDER]:
+            self.assertNotRegex(test(name), wanted)
+
     def test_each_job_is_defined(self):
         known = {*self.jobs, *UPSTREAM_JOBS}
         used = {job['parent'] for job in self.jobs.values()}
@@ -90,7 +129,8 @@ class TestZuul(base.BaseTestCase):
                 silent |= {name for name, values in entry.items()
                            if not values.get('voting', True)}
         self.assertEqual(
-            {'octavia-hmsync-move-health-managers', 'requirements-check'},
+            {'octavia-hmsync-move-health-managers',
+             'octavia-hmsync-replace-image', 'requirements-check'},
             silent)
         self.assertEqual(set(), silent & set(map(
             str, self.project['gate']['jobs'])))
@@ -103,7 +143,9 @@ class TestZuul(base.BaseTestCase):
         parser = configparser.ConfigParser(interpolation=None)
         parser.read(TOP / 'tox.ini')
         run = {job['vars']['tox_envlist'] for job in self.jobs.values()
-               if 'tox_envlist' in job.get('vars', {})}
+               if 'tox_envlist' in job.get('vars', {}) and
+               # There it is one of tempest's.
+               not has_devstack(job)}
         self.assertNotEqual(set(), run)
         sections = {name for section in parser.sections()
                     for name in expand(section)}
@@ -124,6 +166,15 @@ class TestZuul(base.BaseTestCase):
                 for phase in PHASES if phase in job}
         self.assertEqual(set((TOP / 'playbooks').rglob('*.yaml')), used)
 
+    def test_each_script_is_there(self):
+        found = [play['vars']['script']
+                 for path in (TOP / 'playbooks').rglob('*.yaml')
+                 for play in load(path) if 'vars' in play]
+        self.assertEqual(5, len(found))
+        for script in found:
+            _base, path = script.split(f'/{PLUGIN}/')
+            self.assertTrue(os.access(TOP / path, os.X_OK), path)
+
     def test_each_role_can_be_had(self):
         """Zuul gives a job the roles of the repositories that it names."""
         for job in self.jobs.values():
@@ -137,7 +188,7 @@ class TestZuul(base.BaseTestCase):
         job = self.jobs['octavia-hmsync-move-health-managers']
         self.assertEqual({'controller', 'controller2'},
                          set(job['host-vars']))
-        for variables in job['host-vars'].values():
+        for job, variables in self.devstack_variables():
             url = variables['devstack_plugins'][PLUGIN]
             self.assertIn(url.removeprefix('https://opendev.org/'),
                           job['required-projects'])
@@ -151,12 +202,6 @@ class TestMoveHealthManagers(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.plays = load('playbooks/move-health-managers/run.yaml')
-
-    def test_script_is_there(self):
-        for play in self.plays:
-            if 'vars' in play:
-                _base, path = play['vars']['script'].split(f'/{PLUGIN}/')
-                self.assertTrue((TOP / path).exists(), path)
 
     def test_order(self):
         """Each health manager that the amphorae begin with goes in turn."""
