@@ -239,15 +239,20 @@ class OVNClusterOctavia(ClusterOctavia):
 
 
 class BootedClusterOctavia(ClusterOctavia):
-    """One where housekeeping boots distributors, and no node has any."""
+    """One where housekeeping boots distributors, and no node has any.
 
-    def __init__(self, options=None, **kwargs):
+    :param distributor_image: an instance.Image of theirs.
+    """
+
+    def __init__(self, options=None, distributor_image=instance.Image(
+            agent=distributor_agent.__file__), **kwargs):
         super().__init__(options, nodes=(), **kwargs)
+        self._distributor_image = distributor_image
 
     def _make_networks(self):
         super()._make_networks()
-        self.add_image('distributor', (DISTRIBUTOR_TAG,), instance.Image(
-            agent=distributor_agent.__file__))
+        self.add_image('distributor', (DISTRIBUTOR_TAG,),
+                       self._distributor_image)
 
     def _options(self):
         return octavia_conf.merge({'hmsync_cluster': {

@@ -9,25 +9,12 @@ from oslotest import base
 from testtools import content
 
 from tests.cloud.compute import amphora_image
+from tests.cloud.compute import disk_image
 from tests.cloud.compute import machine
 from tests.cloud import machines
 from tests.cloud import octavia
 from tests.cloud import octavia_conf
 from tests.cloud import waiting
-
-# A virtual machine boots for minutes where it is emulated, and what runs in
-# it takes ten times longer than the tests have it otherwise.
-SLOW = {
-    'controller_worker': {'amp_active_retries': 300},
-    'haproxy_amphora': {
-        'connection_max_retries': 450, 'connection_retry_interval': 2,
-        'rest_request_conn_timeout': 30, 'rest_request_read_timeout': 300},
-    'health_manager': {'heartbeat_interval': 3, 'heartbeat_timeout': 900},
-    'hmsync': {'upload_timeout': 120, 'claim_expiry': 600},
-    'hmsync_image': {'proof_timeout': 900},
-    'hmsync_cluster': {'update_timeout': 600},
-}
-BOOT = 900
 
 
 class RealTestCase(base.BaseTestCase):
@@ -41,7 +28,7 @@ class RealTestCase(base.BaseTestCase):
         try:
             return machine.Image(files=amphora_image.make(
                 release and amphora_image.get_octavia(release)))
-        except amphora_image.NoImage as e:
+        except disk_image.NoImage as e:
             return self.skipTest(str(e))
 
     def make_cloud(self, kind=octavia.Octavia, options=None, release=None,
@@ -49,7 +36,7 @@ class RealTestCase(base.BaseTestCase):
         """Make it; its image is of a release, or of this environment."""
         self.image = self.get_image(release)
         self.cloud = self.useFixture(kind(
-            options=octavia_conf.merge(SLOW, options), workers=1,
+            options=octavia_conf.merge(machine.SLOW, options), workers=1,
             image=self.image, **kwargs))
         # The last of a machine that did not come up is gone with the cloud.
         self.addOnException(self._keep_consoles)
@@ -69,7 +56,7 @@ class RealTestCase(base.BaseTestCase):
         """Make one; returns it once it is ACTIVE, minutes later."""
         made = self.cloud.add_load_balancer(
             name, topology, self.members, wait=False, **kwargs)
-        return self.cloud.wait_until_active(made.id, BOOT)
+        return self.cloud.wait_until_active(made.id, machine.BOOT)
 
     def get_machines(self, load_balancer):
         """Return {amphora id: its machine}."""
@@ -132,8 +119,8 @@ class RealTestCase(base.BaseTestCase):
             return (amphora.agent.is_ready() and
                     amphora.run_in_guest('cat', path).stdout != before)
 
-        waiting.wait_for(has_booted, f'reboot of {amphora.name}', BOOT, 2,
-                         processes=[amphora])
+        waiting.wait_for(has_booted, f'reboot of {amphora.name}',
+                         machine.BOOT, 2, processes=[amphora])
 
     def get_adoptions(self):
         """Return {amphora id: what the plugin knows of its list}."""

@@ -20,9 +20,19 @@ NUMBER = 40
 class TestBoot(base.BaseTestCase):
     """Instances have Open vSwitch and the real process; networks are real."""
 
+    # Seconds until a distributor has booted, and until it has what is new.
+    boot_timeout = 180
+    timeout = 120
+
+    def make_cloud(self):
+        return clusters.BootedClusterOctavia(workers=1)
+
+    def check_instances(self, names):
+        """Look into those that have a VIP."""
+
     def setUp(self):
         super().setUp()
-        self.cloud = self.useFixture(clusters.BootedClusterOctavia(workers=1))
+        self.cloud = self.useFixture(self.make_cloud())
         self.addOnException(lambda _: self.addDetail(
             'logs', content.text_content(self.describe())))
         self.cloud.wait_until_ready()
@@ -63,7 +73,8 @@ class TestBoot(base.BaseTestCase):
                     not without & self.cloud.compute.instances.keys()):
                 return names
 
-        return self.cloud.wait_for(find, 'two distributors', 180)
+        return self.cloud.wait_for(find, 'two distributors',
+                                   self.boot_timeout)
 
     def wait_until_on(self, names):
         """Wait until exactly these have the VIP.
@@ -77,7 +88,7 @@ class TestBoot(base.BaseTestCase):
                 return next((vip.distributor_name for vip in vips
                              if vip.active and vip.applied_active), None)
 
-        return self.cloud.wait_for(find, f'the VIP on {names}', 120)
+        return self.cloud.wait_for(find, f'the VIP on {names}', self.timeout)
 
     def count_ports(self, name):
         return len([port for port in self.cloud.connection.network.ports()
@@ -89,7 +100,7 @@ class TestBoot(base.BaseTestCase):
         for client, address in self.ways:
             self.cloud.wait_for(
                 lambda: names == {client.get(address) for _ in range(16)},
-                f'{names} for {client.name}', 60)
+                f'{names} for {client.name}', self.timeout)
         # Each is used meanwhile.
         time.sleep(3)
         for held in self.held:
@@ -106,6 +117,7 @@ class TestBoot(base.BaseTestCase):
             (self.outside, self.cloud.add_floating_ip(cluster.vip_port_id)))
         self.held = []
         self.assert_served()
+        self.check_instances(first)
         self.held = [client.hold(address, NUMBER).wait_until_open()
                      for client, address in self.ways]
 
@@ -144,7 +156,7 @@ class TestBoot(base.BaseTestCase):
                                'delete', name)
         self.cloud.wait_for(
             lambda: not booted_repo.get_all(self.cloud.engine),
-            'end of the last one', 120)
+            'end of the last one', self.timeout)
         self.assertEqual({}, self.cloud.compute.instances)
         self.assertEqual(0, self.count_ports('octavia-hmsync-distributor-'))
 

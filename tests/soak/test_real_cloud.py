@@ -9,6 +9,7 @@ import time
 import sqlalchemy as sa
 
 from tests.cloud import clusters
+from tests.cloud.compute import machine
 from tests.cloud.world import parts
 from tests.functional import real
 
@@ -180,7 +181,7 @@ class TestCluster(real.RealTestCase):
         """One reboots, and then the other one loses its power."""
         cloud = self.make_cloud(clusters.ClusterOctavia)
         self.made = cloud.add_cluster('cluster', self.members, wait=False)
-        cloud.wait_until_active(self.made.id, real.BOOT)
+        cloud.wait_until_active(self.made.id, machine.BOOT)
         self.assert_answers(self.made)
         there = self.get_machines(self.made)
         self.assertEqual(2, len(there))
@@ -193,13 +194,13 @@ class TestCluster(real.RealTestCase):
         reboots, lost = self.choose()
         self.reboot(there[reboots])
         cloud.wait_for(lambda: self.gets_clients(reboots),
-                       'clients after the reboot', real.BOOT)
+                       'clients after the reboot', machine.BOOT)
         self.assert_silent(there[reboots])
         self.assertLessEqual(set(held.report().broken), lost)
         dead, lost_now = self.choose()
         there[dead].kill_tree()
         cloud.wait_for(lambda: cloud.get_serving(self.made) == set(there) -
-                       {dead}, 'end of the dead one', real.BOOT)
+                       {dead}, 'end of the dead one', machine.BOOT)
         time.sleep(_LONGER)
         report = probe.stop()
         self.assertTrue(report.requests)
@@ -224,26 +225,55 @@ class TestOVNCluster(real.RealTestCase):
         time.sleep(seconds)
         return [probe.stop() for probe in probes]
 
+    def assert_shared(self, members):
+        """Check that all members have flows, and that no request fails."""
+        # LVS is the last that begins to serve in a member.
+        self.cloud.wait_for(
+            lambda: self.probe_both(2) and all(map(self.count_flows, members)),
+            'flows of UDP in each member', machine.BOOT)
+        before = [self.count_flows(member) for member in members]
+        for report in self.probe_both(_LONGER):
+            self.assertTrue(report.requests)
+            self.assertEqual(0, report.failed, report)
+        for member, number in zip(members, before, strict=True):
+            self.assertGreater(self.count_flows(member), number + 100)
+
+    def lose_host(self, dead):
+        """Have a member's compute host die, with what tells OVN of it."""
+        self.cloud.compute.dead_hosts.add(dead.host)
+        self.cloud.networking.chassis[dead.host].controller.kill()
+        dead.kill_tree()
+
     def test_udp(self):
-        """OVN has each flow at one member, whose LVS has it at one server."""
-        cloud = self.make_cloud(clusters.OVNClusterOctavia)
+        """OVN has each flow at one member, whose LVS has it at one server.
+
+        Then the host of one of them is lost, and another one comes elsewhere.
+        """
+        cloud = self.make_cloud(
+            clusters.OVNClusterOctavia,
+            # Neutron has nodes answer half as often.
+            neutron_options={'DEFAULT': {'agent_down_time': 20}})
         members = parts.make_members(*self.members)
         self.made = cloud.add_cluster('cluster', wait=False, listeners=[
             parts.make_listener(parts.make_pool(members, healthmonitor=None)),
             parts.make_listener(parts.make_pool(
                 members, protocol='UDP', healthmonitor=None), 'UDP', 81)])
-        cloud.wait_until_active(self.made.id, real.BOOT)
+        cloud.wait_until_active(self.made.id, machine.BOOT)
         self.assert_answers(self.made)
         there = self.get_machines(self.made)
-        for report in self.probe_both(_LONGER):
-            self.assertTrue(report.requests)
-            self.assertEqual(0, report.failed, report)
-        for member in there.values():
-            self.assertGreater(self.count_flows(member), 100)
-        dead, _ = there.popitem()
-        cloud.compute.by_amphora(dead).kill_tree()
+        self.assert_shared(there.values())
+        dead = next(each for each in there
+                    if there[each].host != self.client.host)
+        self.lose_host(there.pop(dead))
         cloud.wait_for(lambda: cloud.get_serving(self.made) == set(there),
-                       'end of the dead one', real.BOOT)
+                       'end of the dead one', machine.BOOT)
         for report in self.probe_both(_LONGER):
             self.assertTrue(report.requests)
             self.assertEqual(0, report.failed, report)
+        cloud.wait_for(lambda: len(cloud.get_serving(self.made)) == 2,
+                       'another one', machine.BOOT)
+        there = self.get_machines(self.made)
+        there.pop(dead, None)
+        self.assertEqual([self.client.host] * 2,
+                         [each.host for each in there.values()])
+        self.assert_shared(there.values())

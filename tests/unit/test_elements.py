@@ -54,9 +54,11 @@ class TestElement(base.BaseTestCase):
         names = json.loads((ELEMENT / 'pkg-map').read_text())
         tables = [names['default'], *names['family'].values()]
         for table in tables:
-            self.assertEqual({'openvswitch', 'iproute', 'python-venv'},
-                             set(table))
+            self.assertEqual({'network-config', 'openvswitch', 'iproute',
+                              'python-venv'}, set(table))
             self.assertLessEqual(set(table), set(packages))
+        # Its cloud-init brings netplan.
+        self.assertEqual({'ubuntu': {'network-config': ''}}, names['distro'])
 
     def test_dependencies(self):
         dependencies = (ELEMENT / 'element-deps').read_text().split()

@@ -16,14 +16,15 @@ import fixtures
 
 from tests.cloud.compute import amphora_image
 from tests.cloud.compute import config_drive
+from tests.cloud.compute import disk_image
 from tests.cloud.compute import qemu
 from tests.unit import base
 
-ELEMENT = (pathlib.Path(amphora_image.__file__).parent /
+ELEMENT = (pathlib.Path(disk_image.__file__).parent /
            'elements/hmsync-tests')
 
 
-class TestAmphoraImage(base.TestCase):
+class TestImages(base.TestCase):
 
     def setUp(self):
         super().setUp()
@@ -33,20 +34,20 @@ class TestAmphoraImage(base.TestCase):
     def test_says_what_is_not_installed(self):
         self.useFixture(fixtures.EnvironmentVariable(
             'PATH', str(self.directory)))
-        with mock.patch.object(amphora_image, '_PROGRAMS', ('no-such-one',)):
-            e = self.assertRaises(amphora_image.NoImage, amphora_image._check)
+        with mock.patch.object(disk_image, '_PROGRAMS', ('no-such-one',)):
+            e = self.assertRaises(disk_image.NoImage, disk_image._check)
         self.assertEqual('no-such-one not installed; see the profile "real" '
                          'of bindep.txt', str(e))
 
     def test_is_built_again_of_other_elements(self):
         copy = self.directory / 'elements'
         shutil.copytree(ELEMENT.parent, copy)
-        with mock.patch.object(amphora_image, '_OWN_ELEMENTS', copy):
-            first = amphora_image._digest('19.0.0')
-            self.assertEqual(first, amphora_image._digest('19.0.0'))
-            self.assertNotEqual(first, amphora_image._digest('18.0.0'))
+        with mock.patch.object(disk_image, '_OWN_ELEMENTS', copy):
+            first = disk_image._digest('19.0.0')
+            self.assertEqual(first, disk_image._digest('19.0.0'))
+            self.assertNotEqual(first, disk_image._digest('18.0.0'))
             (copy / 'hmsync-tests/package-installs.yaml').write_text('vim:\n')
-            self.assertNotEqual(first, amphora_image._digest('19.0.0'))
+            self.assertNotEqual(first, disk_image._digest('19.0.0'))
 
     def test_constraints(self):
         lines = amphora_image._constraints('16.0.1').splitlines()
@@ -62,7 +63,7 @@ class TestAmphoraImage(base.TestCase):
         agent.mkdir(parents=True)
         (agent / 'package-installs.yaml').write_text(
             'acl:\nopen-vm-tools:\n  arch: amd64\nless:\ndkms:\nsocat:\n')
-        amphora_image._change_elements(source, self.directory)
+        amphora_image._copy_elements(source, self.directory)
         self.assertEqual('acl:\nless:\nsocat:\n', (
             self.directory / 'elements/amphora-agent/package-installs.yaml'
         ).read_text())

@@ -10,8 +10,8 @@ import shutil
 
 import fixtures
 
-from tests.cloud.compute import amphora_image
 from tests.cloud.compute import config_drive
+from tests.cloud.compute import disk_image
 from tests.cloud.compute import instance
 from tests.cloud.compute import qemu
 from tests.cloud import openvswitch
@@ -26,18 +26,33 @@ _MASKED = ('apt-daily.timer', 'apt-daily-upgrade.timer', 'atd.service',
            'dpkg-db-backup.timer', 'e2scrub_all.timer', 'fstrim.timer',
            'systemd-timesyncd.service')
 
+# A virtual machine boots for minutes where it is emulated, and what runs in
+# it takes ten times longer than the tests have it otherwise.
+SLOW = {
+    'controller_worker': {'amp_active_retries': 300},
+    'haproxy_amphora': {
+        'connection_max_retries': 450, 'connection_retry_interval': 2,
+        'rest_request_conn_timeout': 30, 'rest_request_read_timeout': 300},
+    'health_manager': {'heartbeat_interval': 3, 'heartbeat_timeout': 900},
+    'hmsync': {'upload_timeout': 120, 'claim_expiry': 600},
+    'hmsync_image': {'proof_timeout': 900},
+    'hmsync_cluster': {'update_timeout': 600},
+}
+# Seconds, at most.
+BOOT = 900
+
 
 @dataclasses.dataclass
 class Image(instance.Image):
     """One that is a disk.
 
-    :param files: an amphora_image.AmphoraImage.
+    :param files: a disk_image.DiskImage.
     :param memory: of an instance, in MiB.
     :param apparmor: whether its kernel enforces profiles; loading them takes
                      minutes on an emulated processor.
     """
 
-    files: amphora_image.AmphoraImage = None
+    files: disk_image.DiskImage = None
     memory: int = 640
     apparmor: bool = False
 
