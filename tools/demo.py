@@ -331,6 +331,10 @@ def parse_arguments(argv=None):
                         help='instead, run a whole Octavia, and bring two '
                              'load balancers to a newer image while a client '
                              'uses them')
+    parser.add_argument('--real', action='store_true',
+                        help='the same, with amphorae that are virtual '
+                             'machines of an image of Octavia\'s own '
+                             'elements; says how long that takes')
     parser.add_argument('--cluster', action='store_true',
                         help='instead, run a whole Octavia on OVN, and '
                              'add, drain and kill amphorae and a distributor '
@@ -340,6 +344,7 @@ def parse_arguments(argv=None):
     parser.add_argument('--keep-logs', metavar='DIR',
                         help='put the logs of all processes there')
     arguments = parser.parse_args(argv)
+    arguments.image_upgrade |= arguments.real
     if arguments.cluster and (arguments.image_upgrade or
                               arguments.without_hmsync):
         parser.error('--cluster stands alone: Octavia has none by itself')

@@ -4,9 +4,10 @@
 # Runs demo.py in an environment of its own, which it makes at its first run
 # (below ${XDG_CACHE_HOME:-~/.cache}) and uses again afterwards. Needs root and
 # Python 3.11 or later; on Debian and Ubuntu it installs the venv module and
-# haproxy where they are missing, for --image-upgrade and --cluster MariaDB,
-# RabbitMQ, keepalived, curl and iproute2, too, and for --cluster Open vSwitch,
-# OVN and ethtool; Neutron and Glance get an environment each beside its own.
+# haproxy where they are missing, for --image-upgrade, --real and --cluster
+# MariaDB, RabbitMQ, keepalived, curl and iproute2, too, for --cluster Open
+# vSwitch, OVN and ethtool, and for --real QEMU and what builds an image;
+# Neutron and Glance get an environment each beside its own.
 # Takes the options of demo.py; see --help.
 
 set -euo pipefail
@@ -44,7 +45,17 @@ if [[ " $* " == *" --cluster "* ]]; then
     needs ovn-controller ovn-host
     needs ethtool ethtool
 fi
-if [[ " $* " == *" --image-upgrade "* || " $* " == *" --cluster "* ]]; then
+if [[ " $* " == *" --real "* ]]; then
+    needs qemu-system-x86_64 qemu-system-x86
+    needs qemu-img qemu-utils
+    needs genisoimage genisoimage
+    needs debootstrap debootstrap
+    needs sgdisk gdisk
+    needs kpartx kpartx
+    needs git git
+    needs sudo sudo
+fi
+if [[ " $* " =~ " --"(image-upgrade|real|cluster)" " ]]; then
     needs mariadbd mariadb-server
     needs rabbitmq-server rabbitmq-server
     needs keepalived keepalived

@@ -2,7 +2,8 @@
 
 """Upgrade load balancers to a newer image while a client uses them.
 
-A part of demo.py: demo.sh --image-upgrade.
+A part of demo.py: demo.sh --image-upgrade, or --real, where amphorae are
+virtual machines.
 """
 
 import dataclasses
@@ -13,11 +14,27 @@ import subprocess
 import time
 import warnings
 
-RATE = 50
 # Before and after, seconds in which the client asks.
 PAUSE = 2
-STEP_TIMEOUT = 180
 LOAD_BALANCERS = {'single': 'SINGLE', 'pair': 'ACTIVE_STANDBY'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Pace:
+    """How fast all goes.
+
+    :param rate: requests a second.
+    :param patience: seconds until a request has failed.
+    :param step: seconds for a step, at most.
+    """
+
+    rate: int = 50
+    patience: float = 1
+    step: int = 180
+
+
+# Of virtual machines, whose processors may be emulated.
+SLOW = Pace(5, 10, 1800)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +88,9 @@ class ImageDemo:
     :param cloud: an octavia.Octavia that is ready.
     """
 
-    def __init__(self, cloud, terminal):
+    def __init__(self, cloud, terminal, pace=Pace()):
         self.cloud = cloud
+        self._pace = pace
         self.terminal = terminal
         self.rows = []
         self._api = cloud.connection.load_balancer
@@ -87,7 +105,8 @@ class ImageDemo:
         for load_balancer in made:
             self.terminal.heading(
                 f'{load_balancer.name}, while a client asks for '
-                f'http://{load_balancer.vip_address}/ {RATE} times a second')
+                f'http://{load_balancer.vip_address}/ {self._pace.rate} '
+                f'times a second')
             self.rows.append(self._upgrade(load_balancer, image))
         self.terminal.heading(make_table(self.rows))
         self._list_images()
@@ -106,19 +125,21 @@ class ImageDemo:
                                              wait=False)
                 for name, topology in LOAD_BALANCERS.items()]
         for load_balancer in made:
-            self.cloud.wait_until_active(load_balancer.id, STEP_TIMEOUT)
+            self.cloud.wait_until_active(load_balancer.id, self._pace.step)
             # Amphorae of a pair wait for 15 s before one takes the VIP.
             self._client.get(load_balancer.vip_address)
             self.cloud.wait_for(
                 lambda: self._api.get_load_balancer(
                     load_balancer.id).operating_status == 'ONLINE',
-                f'{load_balancer.name} ONLINE', STEP_TIMEOUT)
+                f'{load_balancer.name} ONLINE', self._pace.step)
             self.terminal.say(f'{load_balancer.name} answers at '
                               f'{load_balancer.vip_address}')
         return made
 
     def _upgrade(self, load_balancer, image):
-        probe = self._client.start_probe(load_balancer.vip_address, rate=RATE)
+        probe = self._client.start_probe(
+            load_balancer.vip_address, rate=self._pace.rate,
+            timeout=self._pace.patience)
         time.sleep(PAUSE)
         if self.cloud.hmsync:
             self._run('image', 'replace', load_balancer.name, '--wait')
@@ -126,7 +147,7 @@ class ImageDemo:
             self._show('openstack', 'loadbalancer', 'failover',
                        load_balancer.name)
             self._api.failover_load_balancer(load_balancer.id)
-        self.cloud.wait_until_active(load_balancer.id, STEP_TIMEOUT)
+        self.cloud.wait_until_active(load_balancer.id, self._pace.step)
         time.sleep(PAUSE)
         seen = probe.stop()
         self.terminal.say(f'{load_balancer.name} is ACTIVE; of '
@@ -174,24 +195,39 @@ def keep_logs(directory, kept):
         shutil.copyfile(log, target)
 
 
+def _make_image(terminal):
+    """Return a machine.Image; it is built where there is none."""
+    from tests.cloud.compute import amphora_image
+    from tests.cloud.compute import machine
+
+    terminal.say('amphorae are virtual machines: without /dev/kvm this takes '
+                 '20 to 40 minutes on two processors, the first time some '
+                 'minutes more, in which an image is built')
+    files = amphora_image.make()
+    terminal.say(f'the image is {files.disk}')
+    return machine.Image(files=files), machine.SLOW
+
+
 def run(arguments, terminal, interruption):
     """Run it; returns the exit status."""
     # Of libraries, about each other.
     warnings.simplefilter('ignore')
     from tests.cloud import octavia
 
+    image, options = _make_image(terminal) if arguments.real else (None, None)
     hmsync = not arguments.without_hmsync
     terminal.say('starting a whole Octavia, {} octavia-hmsync: RabbitMQ, '
                  'MariaDB, Neutron, Glance'.format(
                      'with' if hmsync else 'without'))
-    with octavia.Octavia(hmsync=hmsync, workers=1) as cloud:
+    with octavia.Octavia(hmsync=hmsync, workers=1, image=image,
+                         options=options) as cloud:
         cloud.addCleanup(interruption.ignore)
         if arguments.keep_logs:
             cloud.addCleanup(keep_logs, cloud.directory,
                              os.path.abspath(arguments.keep_logs))
         cloud.wait_until_ready()
         terminal.say('Octavia is ready')
-        demo = ImageDemo(cloud, terminal)
+        demo = ImageDemo(cloud, terminal, SLOW if arguments.real else Pace())
         demo.run()
         broken = hmsync and find_broken_promise(demo.rows)
         if broken:

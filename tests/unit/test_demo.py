@@ -40,6 +40,11 @@ class TestArguments(base.TestCase):
         self.assertTrue(arguments.image_upgrade)
         self.assertTrue(arguments.without_hmsync)
 
+    def test_real(self):
+        arguments = self.parse('--real')
+        self.assertTrue(arguments.image_upgrade)
+        self.assertIn('--cluster', self.refuse('--real', '--cluster'))
+
     def test_cluster(self):
         self.assertTrue(self.parse('--cluster').cluster)
         for other in (['--image-upgrade'], ['--without-hmsync'],
