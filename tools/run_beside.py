@@ -5,9 +5,10 @@
     run_beside.py [--checks] [--unit OPTIONS] [--functional OPTIONS] DIRECTORY
 
 OPTIONS are those of "stestr run". The functional tests wait more than they
-compute. What they leave of the machine the checks and then the unit tests
-get, at a lower priority; their output follows at the end. Each command runs,
-also after one that failed.
+compute. What they leave of the machine the checks and the unit tests get, at
+a lower priority; their output follows at the end. All three begin at once, so
+that no processor is idle while the last one ends. Each command runs, also
+after one that failed.
 
 Writes what count_tests.py needs into report.json of the directory, how each
 command ended, and which runs there were. There stestr keeps these, too.
@@ -15,6 +16,7 @@ command ended, and which runs there were. There stestr keeps these, too.
 
 import argparse
 import configparser
+import contextlib
 import json
 import os
 import pathlib
@@ -76,21 +78,28 @@ def main(arguments):
     asked = parser.parse_args(arguments)
     checks, runs = {}, {}
 
-    def run_the_rest(**how):
+    def run_checks(**how):
         for line in read_checks() if asked.checks else ():
             name, *rest = shlex.split(line)
             checks[name] = run([name, *rest], **how) or checks.get(name, 0)
+
+    def run_unit_tests(**how):
         runs['unit'] = run_tests('unit', asked.directory, asked.unit, **how)
 
-    with tempfile.TemporaryFile('w+') as output:
-        rest = threading.Thread(target=run_the_rest, kwargs={
-            'output': output, 'lower': LOWER})
-        rest.start()
+    with contextlib.ExitStack() as stack:
+        outputs, threads = [], []
+        for target in (run_checks, run_unit_tests):
+            outputs.append(stack.enter_context(
+                tempfile.TemporaryFile('w+')))
+            threads.append(threading.Thread(target=target, kwargs={
+                'output': outputs[-1], 'lower': LOWER}))
+            threads[-1].start()
         runs['functional'] = run_tests('functional', asked.directory,
                                        asked.functional)
-        rest.join()
-        output.seek(0)
-        sys.stdout.writelines(output)
+        for thread, output in zip(threads, outputs):
+            thread.join()
+            output.seek(0)
+            sys.stdout.writelines(output)
     (asked.directory / REPORT).write_text(
         json.dumps({'checks': checks, 'runs': runs}))
     return int(any([*checks.values(),
