@@ -5,9 +5,11 @@
     list_octavia_tests.py [--compat] FILE
 
 Writes regular expressions, for "stestr run --include-list": the modules in
-tests/unit that import octavia, octavia_hmsync.compat, or a module of the
-package that does. Repositories do not count: of Octavia they have the names of
-tables and columns, which tests/unit/compat/test_compat.py compares.
+tests/unit that import octavia or octavia_hmsync.compat, and the tests of each
+module of the package that does: those of its name, or else all that import it.
+What calls such a module for another one meets no more of Octavia than they do.
+Repositories do not count: of Octavia they have the names of tables and
+columns, which tests/unit/compat/test_compat.py compares.
 
 With --compat only those of compat itself.
 """
@@ -63,11 +65,20 @@ def find_tests():
                for name, path in modules.items()}
     touching = {name for name, imported in imports.items()
                 if _is_octavia(name) or any(map(_is_octavia, imported))}
-    counted = {name for name in touching if not (
-        name.startswith('tests.') or '.db.' in name)}
-    return sorted(name for name, imported in imports.items()
-                  if name.rpartition('.')[2].startswith('test_') and
-                  (name in touching or imported & counted))
+    tests = {name for name in imports
+             if name.rpartition('.')[2].startswith('test_')}
+
+    def find_own(module):
+        importers = {name for name in tests if module in imports[name]}
+        folder, _, last = module.rpartition('.')
+        start = f'{folder}.test_{last}'.replace('octavia_hmsync',
+                                                'tests.unit', 1)
+        return {name for name in importers
+                if f'{name}_'.startswith(f'{start}_')} or importers
+
+    return sorted((tests & touching).union(*(
+        find_own(name) for name in touching
+        if not (name.startswith('tests.') or '.db.' in name))))
 
 
 def main(target, is_all=True):

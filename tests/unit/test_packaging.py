@@ -354,6 +354,10 @@ class TestOldestOctavia(base.BaseTestCase):
         # program that imports such a module.
         for name in ('compat.test_compat', 'services.test_lifecycle'):
             self.assertIn(f'tests.unit.{name}', chosen)
+        # amphora.agent_client has a test of its name, image.recovery.serving
+        # has none.
+        self.assertNotIn('tests.unit.sync.worker.test_batch', chosen)
+        self.assertIn('tests.unit.image.recovery.test_restorable', chosen)
         self.assertLess(len(chosen), len(modules) / 2)
 
     def test_compat(self):
