@@ -9,6 +9,7 @@ for their subject.
 """
 
 import ast
+import functools
 import importlib
 from importlib import resources
 from importlib import util
@@ -53,29 +54,36 @@ def find_problems():
 
 def _find(subject):
     """Look for the names in a module of compat."""
+    missing: set[str] = set()
+    broken: dict[str, str] = {}
+    for name, attributes in _read(subject).items():
+        module = _import(name, broken)
+        if module is not _MISSING:
+            missing.update(f'{name}.{attribute}' for attribute in attributes
+                           if not hasattr(module, attribute))
+        elif name not in broken:
+            missing.add(name)
+    return missing, broken
+
+
+@functools.cache
+def _read(subject):
+    """Read a module of compat; return {module of Octavia: names used}."""
     tree = ast.parse(
         (resources.files('octavia_hmsync') / 'compat' /
          f'{subject}.py').read_text())
-    modules = {}
-    missing: set[str] = set()
-    broken: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if (isinstance(node, ast.ImportFrom) and node.module and
-                node.module.split('.')[0] == 'octavia'):
-            for alias in node.names:
-                name = f'{node.module}.{alias.name}'
-                modules[alias.asname or alias.name] = (
-                    name, _import(name, broken))
-    missing.update(name for name, module in modules.values()
-                   if module is _MISSING and name not in broken)
+    modules = {alias.asname or alias.name: f'{node.module}.{alias.name}'
+               for node in ast.walk(tree)
+               if isinstance(node, ast.ImportFrom) and node.module and
+               node.module.split('.')[0] == 'octavia'
+               for alias in node.names}
+    used: dict[str, set[str]] = {name: set() for name in modules.values()}
     for node in ast.walk(tree):
         if (isinstance(node, ast.Attribute) and
                 isinstance(node.value, ast.Name) and
                 node.value.id in modules):
-            name, module = modules[node.value.id]
-            if module is not _MISSING and not hasattr(module, node.attr):
-                missing.add(f'{name}.{node.attr}')
-    return missing, broken
+            used[modules[node.value.id]].add(node.attr)
+    return used
 
 
 def _import(name, broken):
