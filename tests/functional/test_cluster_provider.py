@@ -145,15 +145,27 @@ class TestChoices(clients.ClientsMixin, ProviderTestCase):
 
 class TestRefused(ProviderTestCase):
 
+    # Networks that a Neutron may have, without agents.
+    neutron_options = {
+        'DEFAULT': {'service_plugins': 'segments'},
+        'ml2': {'type_drivers': 'vxlan, vlan'},
+        'ml2_type_vlan': {'network_vlan_ranges': 'physical'}}
+
     def test_refused(self):
         self._nobody_serves_clusters()
         self.serve()
+        with_ovn = self.front.add_api('api2', {'controller_worker': {
+            'distributor_driver': 'hmsync_ovn'}})
         self._flavors()
         self._flavor_that_fits_no_more()
         self._networks()
         self._addresses()
         self._protocols()
         self._later()
+        self._distributed_router()
+        self._segments()
+        with_ovn.wait_until_ready()
+        self._vlan(self.front.connect(with_ovn).load_balancer)
 
     def _refuse(self, words, status=501, **attributes):
         return self.assertRefused(
@@ -248,34 +260,12 @@ class TestRefused(ProviderTestCase):
                              [topic for topic, _, _ in self.take()])
             self.front.settle()
 
-
-class TestFabrics(ProviderTestCase):
-    """Networks and routers that a Neutron may have, without agents."""
-
-    neutron_options = {
-        'DEFAULT': {'service_plugins': 'segments'},
-        'ml2': {'type_drivers': 'vxlan, vlan'},
-        'ml2_type_vlan': {'network_vlan_ranges': 'physical'}}
-
-    def test_refused(self):
-        self.serve()
-        with_ovn = self.front.add_api('api2', {'controller_worker': {
-            'distributor_driver': 'hmsync_ovn'}})
-        self._distributed_router()
-        self._segments()
-        with_ovn.wait_until_ready()
-        self._vlan(self.front.connect(with_ovn).load_balancer)
-
     def _add_router(self, subnet, owner='network:router_interface'):
         """Add the port of a router; Neutron has no routers here."""
         return self.front.connection.network.create_port(
             network_id=subnet.network_id, device_owner=owner,
             device_id=str(uuid.uuid4()),
             fixed_ips=[{'subnet_id': subnet.id}])
-
-    def _refuse(self, words, subnet, api=None):
-        self.assertRefused(words, self.create, api, vip_subnet_id=subnet.id,
-                           provider='amphora_cluster')
 
     def _make(self, subnet, api=None):
         self.create(api, vip_subnet_id=subnet.id, provider='amphora_cluster')
@@ -293,7 +283,7 @@ class TestFabrics(ProviderTestCase):
         self.assertEqual({subnets[0].id: port.device_id},
                          found.find({subnet.id for subnet in subnets}))
         self._refuse([f'Subnet {subnets[0].id} has a distributed router'],
-                     subnets[0])
+                     vip_subnet_id=subnets[0].id)
         self._make(subnets[1])
 
     def _segments(self):
@@ -306,7 +296,8 @@ class TestFabrics(ProviderTestCase):
             network_id=made.id, cidr='10.5.0.0/24', ip_version=4,
             enable_dhcp=False, segment_id=segment.id,
             project_id=neutron.PROJECT_ID)
-        self._refuse([f'Network {made.id} is a routed one'], subnet)
+        self._refuse([f'Network {made.id} is a routed one'],
+                     vip_subnet_id=subnet.id)
 
     def _vlan(self, with_ovn):
         """OVN refuses it, distributors do not."""
@@ -316,7 +307,7 @@ class TestFabrics(ProviderTestCase):
             provider_segmentation_id=100)
         self._add_router(subnet)
         self._refuse([f'Network {made.id} is of type vlan', 'type geneve'],
-                     subnet, with_ovn)
+                     api=with_ovn, vip_subnet_id=subnet.id)
         self._make(subnet)
         _, subnet = self.front.add_network('10.7.0.0/24')
         self._add_router(subnet)
@@ -408,6 +399,7 @@ class TestBehindOurBack(ProviderTestCase):
         self._load_balancer()
         self._what_cannot_change()
         self._while_it_is_in_error()
+        self._additional_vips()
 
     def _amphorae(self):
         self.assertEqual({'IN_CLUSTER'}, {
@@ -465,7 +457,7 @@ class TestBehindOurBack(ProviderTestCase):
                          [found[:2] for found in self.take()])
         self.assertEqual('PENDING_DELETE', self.status())
 
-    def test_additional_vips(self):
+    def _additional_vips(self):
         """Each is an address of the one port of the VIP."""
         subnet = self.front.connection.network.create_subnet(
             network_id=self.front.network.id, cidr='fd00::/64', ip_version=6,
