@@ -32,7 +32,7 @@ LOWER = 10
 # end: stestr shares tests out by number, whatever each takes.
 CONCURRENCY = {'unit': os.environ.get('OS_UNIT_CONCURRENCY') or '3',
                'functional': os.environ.get('OS_FUNCTIONAL_CONCURRENCY')
-               or '4'}
+               or '5'}
 
 
 def read_checks():
