@@ -5,6 +5,7 @@
 import contextlib
 import inspect
 import json
+import os
 
 import fixtures
 from oslo_utils import uuidutils
@@ -34,7 +35,10 @@ class TestSaved(cloud.CloudTestCase):
 
     def setUp(self):
         super().setUp()
-        directory = self.useFixture(fixtures.TempDir())
+        # In memory, where the other database is: a thousand commits wait for
+        # a disk otherwise.
+        directory = self.useFixture(fixtures.TempDir(
+            os.path.dirname(self.database.path)))
         self.backend = backends.fetch(
             {'connection': f'sqlite:///{directory.join("saved")}'})
         self.addCleanup(self.backend.close)
