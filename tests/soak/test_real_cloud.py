@@ -211,11 +211,13 @@ class TestCluster(real.RealTestCase):
 class TestOVNCluster(real.RealTestCase):
 
     def count_flows(self, member):
-        """Return how many UDP flows the LVS of a member has had."""
-        line = next(line for line in member.run_inside(
+        """Return how many UDP flows the LVS of a member has had.
+
+        At the VIP and at its own address, in any order.
+        """
+        return sum(int(line.split()[2]) for line in member.run_inside(
             'ipvsadm', '-L', '-n', '--stats', '--exact').stdout.splitlines()
             if line.startswith('UDP'))
-        return int(line.split()[2])
 
     def probe_both(self, seconds):
         """Return what clients of HTTP and UDP saw."""
