@@ -254,7 +254,9 @@ class TestOVNCluster(real.RealTestCase):
         cloud = self.make_cloud(
             clusters.OVNClusterOctavia,
             # Neutron has nodes answer half as often.
-            neutron_options={'DEFAULT': {'agent_down_time': 20}})
+            neutron_options={'DEFAULT': {'agent_down_time': 20}},
+            # Nothing else tells that a host is lost: OVN has no news of it.
+            options={'health_manager': {'heartbeat_timeout': 120}})
         members = parts.make_members(*self.members)
         self.made = cloud.add_cluster('cluster', wait=False, listeners=[
             parts.make_listener(parts.make_pool(members, healthmonitor=None)),
