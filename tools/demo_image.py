@@ -201,8 +201,9 @@ def _make_image(terminal):
     from tests.cloud.compute import machine
 
     terminal.say('amphorae are virtual machines: without /dev/kvm this takes '
-                 '20 to 40 minutes on two processors, the first time some '
-                 'minutes more, in which an image is built')
+                 '12 minutes on two processors that do nothing else, two of '
+                 'them to build an image the first time, and three times as '
+                 'long on busy ones')
     files = amphora_image.make()
     terminal.say(f'the image is {files.disk}')
     return machine.Image(files=files), machine.SLOW
