@@ -140,8 +140,8 @@ class Zones:
                     ) -> str | None:
         """Return the zone to which one of a pair is to go back, or None.
 
-        Nova had chosen two zones, and chooses no zone because another one has
-        too many: it is told.
+        Only where Nova chooses zones: it does not even out by itself what a
+        drain has moved, so the replacement names the zone.
         """
         zone = self.left.get(load_balancer.id)
         there = {amphora.zone

@@ -72,6 +72,8 @@ def build(work: work_.Work, load_balancer, role, zone=None):
 
     Afterwards .new_id of the work is its id, even if that failed.
 
+    :param zone: its compute zone where its profile names none; None for the
+                 one where Octavia builds.
     :raises BuildFailed: with the reason; its parts were deleted again, as far
                          as possible.
     :raises Lost, Stopped: as Work.check(); its parts are left.
